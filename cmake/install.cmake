@@ -1,0 +1,40 @@
+# What `cmake --install` puts where: both libraries, the headers, weft.pc and the CMake package.
+#
+# The installed tree may be moved: weft.pc and the package find their prefix from where they lie, unless
+# CMAKE_INSTALL_LIBDIR or CMAKE_INSTALL_INCLUDEDIR was given as an absolute path.
+include(CMakePackageConfigHelpers)
+
+set(weft_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
+set(weft_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(TARGETS weft weft_static EXPORT weftTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+# weft.pc: ${prefix} is written relative to the file itself where the layout allows it.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(weft_pc_prefix ${CMAKE_INSTALL_PREFIX})
+  set(weft_pc_libdir ${CMAKE_INSTALL_LIBDIR})
+else()
+  file(RELATIVE_PATH weft_pc_up "/${weft_pc_dir}" "/")
+  string(REGEX REPLACE "/$" "" weft_pc_up "${weft_pc_up}")
+  set(weft_pc_prefix "\${pcfiledir}/${weft_pc_up}")
+  set(weft_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(weft_pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+else()
+  set(weft_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${weft_pc_dir})
+
+# The package: find_package(weft), then link weft::weft or weft::weft_static.
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weftConfig.cmake.in ${PROJECT_BINARY_DIR}/weftConfig.cmake
+  INSTALL_DESTINATION ${weft_package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
+  DESTINATION ${weft_package_dir})
+install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_dir})

@@ -1,0 +1,87 @@
+/*
+ * weft/stack.h: the stacks that coroutines run on.
+ *
+ * A private stack is big in address space and small in memory: pages are committed as they are touched, below the last
+ * one lies a guard, and a stack that is freed is kept for the next coroutine of this thread. A small idle coroutine
+ * costs one page.
+ *
+ * A shared stack is used by many coroutines in turn. When another one needs it, what is live on it is copied out, and
+ * copied back before its owner runs again. A small idle coroutine costs a few hundred bytes, a switch costs the copy,
+ * and one rule comes with it: A POINTER TO A LOCAL OF A COROUTINE ON A SHARED STACK IS VALID ONLY WHILE THAT COROUTINE
+ * RUNS. While it waits, other bytes lie there (debug builds overwrite them at once). Pass heap memory instead.
+ */
+#ifndef WEFT_STACK_H
+#define WEFT_STACK_H
+
+#include <weft/api.h>
+
+WEFT_BEGIN_DECLS
+
+/** Bytes of stack a coroutine gets when none are asked for; with guard and record it takes 256 KiB of addresses. */
+#define WEFT_STACK_DEFAULT ((size_t)236 * 1024)
+/** The least that may be asked for. */
+#define WEFT_STACK_MIN ((size_t)8 * 1024)
+
+/** A pool of shared stacks. */
+typedef struct weft_stacks weft_stacks;
+
+/**
+ * Makes a pool of `count` shared stacks of `size` bytes each (0: WEFT_STACK_DEFAULT).
+ *
+ * Coroutines are given a stack of the pool round robin, for life. Those of one stack must not run on two threads at
+ * once: give each thread its own pool, or resume under a lock.
+ *
+ * Returns: 0, -EINVAL (no out, count 0, size below WEFT_STACK_MIN), -ENOMEM
+ * Context: any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out and releases it by weft_stacks_free, after every coroutine that uses it
+ */
+WEFT_API int weft_stacks_new(weft_stacks **out, size_t count, size_t size);
+
+/**
+ * Releases a pool of shared stacks. NULL is allowed and does nothing.
+ *
+ * Returns: 0, -EBUSY a coroutine still uses it
+ * Context: any thread
+ * Blocks:  never
+ * Owns:    takes `s` on 0
+ */
+WEFT_API int weft_stacks_free(weft_stacks *s);
+
+/** What the private stacks of this process amount to. */
+struct weft_stack_stats {
+    size_t size;      /* in: sizeof(struct weft_stack_stats) */
+    size_t slabs;     /* mappings that stacks are cut from */
+    size_t reserved;  /* bytes of address space in them */
+    size_t stacks;    /* stacks handed out: in use, or kept by a thread for its next coroutine */
+    size_t cached;    /* of these, kept by the calling thread */
+    size_t guarded;   /* stacks whose overflow is caught, of those handed out */
+    size_t unguarded; /* stacks that could get no guard: the kernel has no MADV_GUARD_INSTALL and mappings ran short */
+};
+
+/**
+ * Reads the figures of the private stacks.
+ *
+ * Returns: 0, -EINVAL out is NULL or its size is not one this library knows
+ * Context: any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_stack_stats(struct weft_stack_stats *out);
+
+/**
+ * Gives back to the system every stack that the calling thread keeps for its next coroutines.
+ *
+ * Not needed for a busy program, which gives back by itself what it has not used for a while; for one that goes idle
+ * after a burst, as nothing runs in the background.
+ *
+ * Returns: the number of stacks given back
+ * Context: any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API size_t weft_stack_trim(void);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,11 @@
+/*
+ * weft/weft.h: all of weft.
+ */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include <weft/api.h>
+#include <weft/coro.h>
+#include <weft/stack.h>
+
+#endif

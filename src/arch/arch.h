@@ -1,0 +1,84 @@
+/*
+ * arch/arch.h: the context switch, one implementation per instruction set (NAME.S), and one in portable C on ucontext.
+ *
+ * A suspended context is a stack pointer: below it nothing is live, at and above it lie the registers that a call must
+ * keep and the address to go on at. The switch saves no floating-point control word and no signal mask.
+ */
+#ifndef WF_ARCH_ARCH_H
+#define WF_ARCH_ARCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/api.h>
+
+#include "base/compiler.h"
+
+/*
+ * Saves the calling context, stores its stack pointer in *save, and goes on in context `to`, whose own call of a switch
+ * returns `value` there. x86_64: called by a tail jump, it returns straight to the caller's caller.
+ */
+WF_HIDDEN void *wf_switch(void **save, void *to, void *value);
+
+/* The same for callers that return an int, as a tail jump needs the type to match. */
+#if defined(WF_UCONTEXT)
+static inline int wf_switch_int(void **save, void *to, void *value)
+{
+    return (int)(intptr_t)wf_switch(save, to, value);
+}
+#else
+WF_HIDDEN int wf_switch_int(void **save, void *to, void *value) __asm__("wf_switch");
+#endif
+
+/* Where to go on, and with what value. */
+struct wf_landing {
+    void *sp;
+    void *value;
+};
+
+/*
+ * Saves the calling context as wf_switch does, calls land(arg) on the stack that ends at `top`, and goes on where that
+ * says. For replacing what is on the stack one stands on: nothing of the calling stack is touched after the save.
+ */
+WF_HIDDEN void *wf_switch_through(void **save, void *top, struct wf_landing (*land)(void *), void *arg);
+
+/*
+ * Makes a context on the stack that ends at `top` (aligned to 16): the first switch to it calls fn(arg) and, when that
+ * returns, wf_coro_end(end_arg, value), which never returns. The context is always at top - WF_FRAME_BYTES.
+ */
+WF_HIDDEN void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg);
+WF_HIDDEN WF_NORETURN void wf_coro_end(void *end_arg, void *value);
+
+#if defined(WF_UCONTEXT)
+#include <ucontext.h>
+
+struct wf_frame {
+    ucontext_t context;
+    void *value; /* what the switch that saved this returns */
+    void *low;   /* nothing below is live */
+};
+#define WF_FRAME_BYTES WF_ROUND_UP(sizeof(struct wf_frame), (size_t)16)
+
+static inline char *wf_live_low(void *sp)
+{
+    return ((struct wf_frame *)sp)->low;
+}
+#else
+#if defined(__x86_64__)
+#define WF_FRAME_BYTES ((size_t)56)
+#elif defined(__aarch64__)
+#define WF_FRAME_BYTES ((size_t)160)
+#elif defined(__riscv)
+#define WF_FRAME_BYTES ((size_t)208)
+#else
+#error "no switch for this instruction set: configure with -DWEFT_ARCH=ucontext"
+#endif
+
+/* The lowest byte that a suspended context needs. */
+static inline char *wf_live_low(void *sp)
+{
+    return sp;
+}
+#endif
+
+#endif

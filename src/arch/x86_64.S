@@ -1,0 +1,125 @@
+/*
+ * arch/x86_64.S: the switch for x86_64, System V ABI. See arch.h for what each function promises.
+ *
+ * A suspended context, from its stack pointer up:
+ *      0 r15   8 r14   16 r13   24 r12   32 rbx   40 rbp   48 the address to go on at
+ *
+ * It leaves by an indirect jump, not by ret: the return predictor expects the address that the last call pushed, which
+ * is in the context being left, so a ret is mispredicted every time. The jump has a prediction of its own. (notrack: the
+ * target is a return address, which has no endbr64.)
+ */
+        .text
+
+        .globl  wf_switch
+        .hidden wf_switch
+        .type   wf_switch, @function
+        .p2align 5
+wf_switch:
+        .cfi_startproc
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbp, 0
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbx, 0
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r12, 0
+        pushq   %r13
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r13, 0
+        pushq   %r14
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r14, 0
+        pushq   %r15
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r15, 0
+        movq    %rsp, (%rdi)
+        movq    %rsi, %rsp              /* the other context has the same shape: the CFI holds for it too */
+        movq    %rdx, %rax
+.Lgo_on:
+        movq    48(%rsp), %rcx
+        popq    %r15
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r15
+        popq    %r14
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r14
+        popq    %r13
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r13
+        popq    %r12
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r12
+        popq    %rbx
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbx
+        popq    %rbp
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbp
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        .cfi_register %rip, %rcx
+        notrack jmp *%rcx
+        .cfi_endproc
+        .size   wf_switch, .-wf_switch
+
+        .globl  wf_switch_through
+        .hidden wf_switch_through
+        .type   wf_switch_through, @function
+        .p2align 4
+wf_switch_through:
+        .cfi_startproc
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbp, 0
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbx, 0
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r12, 0
+        pushq   %r13
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r13, 0
+        pushq   %r14
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r14, 0
+        pushq   %r15
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r15, 0
+        movq    %rsp, (%rdi)
+        movq    %rsi, %rsp
+        .cfi_undefined %rip             /* what was left is no longer there to be unwound into */
+        movq    %rcx, %rdi
+        call    *%rdx
+        movq    %rax, %rsp
+        movq    %rdx, %rax
+        jmp     .Lgo_on
+        .cfi_endproc
+        .size   wf_switch_through, .-wf_switch_through
+
+/*
+ * Where a coroutine begins: wf_frame_make put fn in r12, arg in r13 and end_arg in rbx. The outermost frame of the
+ * stack: the unwinder stops here, and an exception that gets here is reported by the personality.
+ */
+        .globl  wf_begin
+        .hidden wf_begin
+        .type   wf_begin, @function
+        .p2align 4
+        .cfi_startproc
+        .cfi_personality 0x1b, wf_begin_personality
+        .cfi_undefined %rip
+        .cfi_undefined %rbp
+        nop                             /* the unwinder looks up the byte before a return address */
+wf_begin:
+        movq    %r13, %rdi
+        call    *%r12
+        movq    %rbx, %rdi
+        movq    %rax, %rsi
+        call    wf_coro_end
+        ud2
+        .cfi_endproc
+        .size   wf_begin, .-wf_begin
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,20 @@
+/*
+ * base/compiler.h: the few words of the compiler that the sources use.
+ */
+#ifndef WF_BASE_COMPILER_H
+#define WF_BASE_COMPILER_H
+
+#define wf_likely(x) __builtin_expect(!!(x), 1)
+#define wf_unlikely(x) __builtin_expect(!!(x), 0)
+#define WF_COLD __attribute__((cold, noinline))
+#define WF_NOINLINE __attribute__((noinline))
+#define WF_NORETURN __attribute__((noreturn))
+#define WF_HIDDEN __attribute__((visibility("hidden")))
+#define WF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+#define WF_CONTAINER(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
+
+/* Rounds up to a power of two. */
+#define WF_ROUND_UP(n, to) (((n) + ((to)-1)) & ~((to)-1))
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * base/sys.c: system calls and allocations that can fail; see sys.h.
+ */
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+enum verdict { GO_ON, FAIL, LIE };
+
+#ifdef WF_SEAM
+static struct {
+    unsigned fail_kinds, lie_kinds; /* atomic: set by the test, read by all */
+    int countdown;                  /* atomic: calls until the one that fails */
+    int more;                       /* atomic: failures left after that one */
+    unsigned calls;                 /* atomic */
+    size_t held_n, held_bytes;      /* atomic */
+} seam;
+
+void wf_sys_fail(unsigned kinds, unsigned n, unsigned more)
+{
+    __atomic_store_n(&seam.fail_kinds, 0u, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&seam.countdown, n == 0 ? -1 : (int)n, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&seam.more, (int)more, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&seam.calls, 0u, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&seam.fail_kinds, kinds, __ATOMIC_SEQ_CST);
+}
+
+unsigned wf_sys_calls(void)
+{
+    return __atomic_load_n(&seam.calls, __ATOMIC_SEQ_CST);
+}
+
+void wf_sys_lie(unsigned kinds)
+{
+    __atomic_store_n(&seam.lie_kinds, kinds, __ATOMIC_SEQ_CST);
+}
+
+struct wf_sys_held wf_sys_held(void)
+{
+    return (struct wf_sys_held){__atomic_load_n(&seam.held_n, __ATOMIC_SEQ_CST),
+                                __atomic_load_n(&seam.held_bytes, __ATOMIC_SEQ_CST)};
+}
+
+static enum verdict ask(enum wf_sys kind)
+{
+    if (__atomic_load_n(&seam.lie_kinds, __ATOMIC_RELAXED) & 1u << kind)
+        return LIE;
+    if (!(__atomic_load_n(&seam.fail_kinds, __ATOMIC_RELAXED) & 1u << kind))
+        return GO_ON;
+    __atomic_add_fetch(&seam.calls, 1u, __ATOMIC_RELAXED);
+    int left = __atomic_sub_fetch(&seam.countdown, 1, __ATOMIC_RELAXED);
+    if (left == 0)
+        return FAIL;
+    if (left < 0 && __atomic_load_n(&seam.more, __ATOMIC_RELAXED) > 0 && left >= -seam.more)
+        return FAIL;
+    return GO_ON;
+}
+
+static void held(ssize_t n, ssize_t bytes)
+{
+    __atomic_add_fetch(&seam.held_n, (size_t)n, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&seam.held_bytes, (size_t)bytes, __ATOMIC_RELAXED);
+}
+#else
+static inline enum verdict ask(enum wf_sys kind)
+{
+    (void)kind;
+    return GO_ON;
+}
+
+static inline void held(ssize_t n, ssize_t bytes)
+{
+    (void)n, (void)bytes;
+}
+#endif
+
+void *wf_sys_malloc(size_t bytes)
+{
+    int kept = errno;
+    void *p = ask(WF_SYS_MALLOC) == GO_ON ? malloc(bytes) : NULL;
+    if (p)
+        held(1, 0);
+    errno = kept;
+    return p;
+}
+
+void wf_sys_free(void *p)
+{
+    if (p)
+        held(-1, 0);
+    free(p);
+}
+
+void *wf_sys_map(size_t bytes)
+{
+    int kept = errno;
+    if (ask(WF_SYS_MMAP) != GO_ON)
+        return NULL;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (p != MAP_FAILED) {
+        madvise(p, bytes, MADV_NOHUGEPAGE); /* a kernel without huge pages says EINVAL, and needs no advice */
+        held(0, (ssize_t)bytes);
+    }
+    errno = kept;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void wf_sys_unmap(void *base, size_t bytes)
+{
+    int kept = errno;
+    munmap(base, bytes);
+    held(0, -(ssize_t)bytes);
+    errno = kept;
+}
+
+/* What a call that sets errno answered, with errno as it was before. */
+static int result(int rc, int kept)
+{
+    int answer = rc == 0 ? 0 : -errno;
+    errno = kept;
+    return answer;
+}
+
+int wf_sys_forbid(void *base, size_t bytes)
+{
+    int kept = errno;
+    enum verdict v = ask(WF_SYS_MPROTECT);
+    if (v != GO_ON)
+        return v == FAIL ? -ENOMEM : 0;
+    return result(mprotect(base, bytes, PROT_NONE), kept);
+}
+
+int wf_sys_discard(void *base, size_t bytes)
+{
+    int kept = errno;
+    return result(madvise(base, bytes, MADV_DONTNEED), kept);
+}
+
+int wf_sys_guard(void *base, size_t bytes)
+{
+    int kept = errno;
+    enum verdict v = ask(WF_SYS_GUARD);
+    if (v != GO_ON)
+        return v == FAIL ? -EINVAL : 0;
+    return result(madvise(base, bytes, MADV_GUARD_INSTALL), kept);
+}
+
+/*
+ * All ranges in one call. The pidfd lives only for that call: kept, it would name the parent after a fork. How many of
+ * the ranges were done is returned.
+ */
+static size_t guard_by_vector(const struct iovec *ranges, size_t count)
+{
+    size_t done = 0;
+#if defined(SYS_process_madvise) && defined(SYS_pidfd_open)
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (self >= 0) {
+        ssize_t advised = syscall(SYS_process_madvise, self, ranges, count, MADV_GUARD_INSTALL, 0);
+        close(self);
+        while (advised > 0 && done < count && (size_t)advised >= ranges[done].iov_len)
+            advised -= (ssize_t)ranges[done++].iov_len;
+    }
+#endif
+    (void)ranges, (void)count;
+    return done;
+}
+
+int wf_sys_guard_many(const struct iovec *ranges, size_t count)
+{
+    int kept = errno, rc = 0;
+    enum verdict v = ask(WF_SYS_GUARD);
+    if (v != GO_ON)
+        return v == FAIL ? -EINVAL : 0;
+    for (size_t i = guard_by_vector(ranges, count); i < count && rc == 0; i++)
+        rc = madvise(ranges[i].iov_base, ranges[i].iov_len, MADV_GUARD_INSTALL);
+    return result(rc, kept);
+}
+
+bool wf_sys_readable(const void *p)
+{
+    int kept = errno;
+    bool readable = access(p, F_OK) == 0 || errno != EFAULT;
+    errno = kept;
+    return readable;
+}
+
+size_t wf_sys_mapping_limit(void)
+{
+    int kept = errno;
+    size_t limit = 65530;
+    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+    if (f) {
+        unsigned long said;
+        if (fscanf(f, "%lu", &said) == 1)
+            limit = said;
+        fclose(f);
+    }
+    errno = kept;
+    return limit;
+}
+
+size_t wf_sys_page(void)
+{
+    static size_t page; /* atomic: every writer writes the same */
+    size_t known = __atomic_load_n(&page, __ATOMIC_RELAXED);
+    if (known == 0) {
+        known = (size_t)sysconf(_SC_PAGESIZE);
+        __atomic_store_n(&page, known, __ATOMIC_RELAXED);
+    }
+    return known;
+}

@@ -1,0 +1,59 @@
+/*
+ * base/sys.h: every system call and allocation that can fail, and the seam through which tests make them fail.
+ *
+ * Failure is a negative errno, or NULL for pointers; errno itself is left as it was, as it belongs to the user's code.
+ * In builds with WF_SEAM a test can let the nth call fail, or let a call claim success and do nothing.
+ */
+#ifndef WF_BASE_SYS_H
+#define WF_BASE_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* The kinds of calls that the seam tells apart. */
+enum wf_sys {
+    WF_SYS_MALLOC,
+    WF_SYS_MMAP,
+    WF_SYS_MPROTECT,
+    WF_SYS_GUARD, /* MADV_GUARD_INSTALL, one range or many */
+    WF_SYS_KINDS
+};
+
+void *wf_sys_malloc(size_t bytes);
+void wf_sys_free(void *p);
+
+/* Anonymous private memory that reserves nothing and takes no huge pages; NULL on failure. */
+void *wf_sys_map(size_t bytes);
+void wf_sys_unmap(void *base, size_t bytes);
+
+/* 0 or a negative errno. */
+int wf_sys_forbid(void *base, size_t bytes);
+int wf_sys_discard(void *base, size_t bytes);
+int wf_sys_guard(void *base, size_t bytes);
+int wf_sys_guard_many(const struct iovec *ranges, size_t count);
+
+/* Whether the kernel can read the byte at `p`: asked by a call that would answer EFAULT. */
+bool wf_sys_readable(const void *p);
+
+/* The most mappings this process may have. */
+size_t wf_sys_mapping_limit(void);
+
+size_t wf_sys_page(void);
+
+#ifdef WF_SEAM
+/* Lets the nth call from now on (1 is the next) of any kind in `kinds` (bits) fail, and `more` after it; n 0: none. */
+void wf_sys_fail(unsigned kinds, unsigned n, unsigned more);
+/* How many calls of the kinds given to wf_sys_fail were made since. */
+unsigned wf_sys_calls(void);
+/* Lets the calls of these kinds (bits) claim success and do nothing. */
+void wf_sys_lie(unsigned kinds);
+/* Memory and mappings taken through this file and not yet given back: allocations in .n, mapped bytes in .bytes. */
+struct wf_sys_held {
+    size_t n, bytes;
+};
+struct wf_sys_held wf_sys_held(void);
+#endif
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * base/thread.c: the thread-local variable, the list of threads, ids; see thread.h.
+ */
+#include "base/thread.h"
+
+#include <pthread.h>
+
+#define IDS_AT_ONCE 1024
+
+__thread struct wf_thread wf_thread_self;
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wf_thread *list;     /* guarded by: list_lock */
+static int64_t live_of_the_ended;  /* guarded by: list_lock */
+static uint64_t next_ids = 1;      /* atomic */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t at_exit;
+static void (*on_leave)(struct wf_thread *); /* const after the first wf_thread_enter */
+
+struct wf_thread *wf_thread_now(void)
+{
+    __asm__ volatile(""); /* keeps the compiler from calling this once for two uses */
+    return &wf_thread_self;
+}
+
+/* The thread ends. Its state may be used once more by a later destructor, which then enters again. */
+static void thread_ends(void *state)
+{
+    struct wf_thread *t = state;
+    on_leave(t);
+    pthread_mutex_lock(&list_lock);
+    live_of_the_ended += t->live;
+    *t->link = t->next;
+    if (t->next)
+        t->next->link = t->link;
+    pthread_mutex_unlock(&list_lock);
+    *t = (struct wf_thread){.next_id = t->next_id, .last_id = t->last_id};
+}
+
+static void lock_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* In the child of a fork only the calling thread exists; the others' coroutines are still counted, as they are there. */
+static void keep_only_self(void)
+{
+    for (struct wf_thread *t = list; t; t = t->next) {
+        if (t != &wf_thread_self)
+            live_of_the_ended += t->live;
+    }
+    list = NULL;
+    if (wf_thread_self.entered) {
+        wf_thread_self.next = NULL;
+        wf_thread_self.link = &list;
+        list = &wf_thread_self;
+    }
+    unlock_list();
+}
+
+static void set_up(void)
+{
+    pthread_key_create(&at_exit, thread_ends); /* when keys run out, a thread's cache is kept until the process ends */
+    pthread_atfork(lock_list, unlock_list, keep_only_self);
+}
+
+void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *))
+{
+    if (t->entered)
+        return;
+    __atomic_store_n(&on_leave, leave, __ATOMIC_RELAXED);
+    pthread_once(&once, set_up);
+    pthread_setspecific(at_exit, t);
+    lock_list();
+    t->next = list;
+    t->link = &list;
+    if (list)
+        list->link = &t->next;
+    list = t;
+    unlock_list();
+    t->entered = true;
+}
+
+uint64_t wf_thread_more_ids(struct wf_thread *t)
+{
+    uint64_t first = __atomic_fetch_add(&next_ids, IDS_AT_ONCE, __ATOMIC_RELAXED);
+    t->next_id = first + 1;
+    t->last_id = first + IDS_AT_ONCE;
+    return first;
+}
+
+int64_t wf_thread_live(void)
+{
+    lock_list();
+    int64_t sum = live_of_the_ended;
+    for (struct wf_thread *t = list; t; t = t->next)
+        sum += __atomic_load_n(&t->live, __ATOMIC_RELAXED);
+    unlock_list();
+    return sum;
+}

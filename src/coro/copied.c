@@ -1,0 +1,184 @@
+/*
+ * coro/copied.c: copying coroutines out of and into their shared stacks; see copied.h.
+ *
+ * Why nothing can fail after wf_copied_prepare: whoever is on the stack gets room for what it has live before it is
+ * replaced. And one that is placed while others of the stack are RUNNING (they wait below it) must give way to them
+ * again in a yield, which cannot report anything: so it gets room for the whole stack first.
+ */
+#include "coro/copied.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+#define SHRINK_BEYOND 1024 /* room that is 4 times too large and more than this is given back */
+#define ROUND_THE_SWITCH 512 /* stack that the way from wf_copied_prepare into the switch may use */
+
+#if WF_ASAN
+/* What is saved of the shadow, with the bytes: the redzones of live frames. */
+static size_t shadow_scale, shadow_offset;
+
+static size_t with_shadow(size_t bytes)
+{
+    if (shadow_offset == 0)
+        __asan_get_shadow_mapping(&shadow_scale, &shadow_offset);
+    return bytes + (bytes >> shadow_scale) + 16;
+}
+
+static char *shadow_of(const void *p)
+{
+    return (char *)(((uintptr_t)p >> shadow_scale) + shadow_offset);
+}
+#else
+static inline size_t with_shadow(size_t bytes)
+{
+    return bytes;
+}
+#endif
+
+/* A plain copy of words, for memory that no sanitizer should look at. Short: inline beats a call. */
+WF_RAW_MEMORY static inline void copy_words(char *to, const char *from, size_t bytes)
+{
+    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+    size_t i = 0;
+    for (; i + 32 <= bytes; i += 32) {
+        *(pair *)(to + i) = *(const pair *)(from + i);
+        *(pair *)(to + i + 16) = *(const pair *)(from + i + 16);
+        __asm__ volatile("" : : : "memory"); /* stays a loop, never a call of memcpy */
+    }
+    for (; i < bytes; i += 8)
+        *(uint64_t *)(to + i) = *(const uint64_t *)(from + i);
+}
+
+/* Where the live bytes of one that does not run begin. */
+static char *live_low(const weft_coro *c)
+{
+    bool waits = (wf_mode(c) & WF_STATE) == WEFT_CORO_RUNNING;
+    return (char *)((uintptr_t)wf_live_low(waits ? c->waits_for->sp : c->sp) & ~(uintptr_t)7);
+}
+
+/* Room for `bytes`; what was saved before is not kept. */
+static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
+{
+    size_t need = with_shadow(bytes);
+    if (wf_likely(c->room >= need && !(may_shrink && c->room > SHRINK_BEYOND && c->room / 4 > need)))
+        return 0;
+    void *room = wf_sys_malloc(need);
+    if (!room)
+        return c->room >= need ? 0 : -ENOMEM;
+    wf_sys_free(c->saved);
+    c->saved = room;
+    c->room = (uint32_t)need;
+    return 0;
+}
+
+WF_RAW_MEMORY static void save(weft_coro *c)
+{
+    struct wf_shared *s = c->shared;
+    char *low = live_low(c);
+    size_t bytes = (size_t)(s->high - low);
+    copy_words(c->saved, low, bytes);
+    c->saved_bytes = (uint32_t)bytes;
+    if (c->deepest < bytes)
+        c->deepest = (uint32_t)bytes;
+#if WF_ASAN
+    char *from = shadow_of(low), *to = (char *)c->saved + bytes;
+    for (size_t i = 0; i < (bytes >> shadow_scale) + 1; i++)
+        to[i] = from[i];
+    wf_asan_unpoison(s->low, (size_t)(s->high - s->low));
+#endif
+#if WF_DEBUG
+    for (char *p = low; p < s->high; p += 8)
+        *(uint64_t *)p = 0xdbdbdbdbdbdbdbdb; /* a pointer to a local of one that waits shows at once */
+#endif
+}
+
+WF_RAW_MEMORY static void put_back(weft_coro *c)
+{
+    char *low = c->shared->high - c->saved_bytes;
+    copy_words(low, c->saved, c->saved_bytes);
+#if WF_ASAN
+    char *to = shadow_of(low), *from = (char *)c->saved + c->saved_bytes;
+    for (size_t i = 0; i < (c->saved_bytes >> shadow_scale) + 1; i++)
+        to[i] = from[i];
+#endif
+}
+
+int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
+{
+    struct wf_shared *s = c->shared;
+    weft_coro *there = s->occupant, *here = t->current;
+    size_t waiting = s->running - (leaves && wf_copied(here) && here->shared == s);
+    if (s->running > 0 && __atomic_load_n(&s->thread, __ATOMIC_RELAXED) != t)
+        return -EBUSY;
+    if (there && there != c) {
+        char *low = there == here ? (char *)__builtin_frame_address(0) - ROUND_THE_SWITCH - 2 * WF_FRAME_BYTES
+                                  : live_low(there);
+        int rc = make_room(there, (size_t)(s->high - low), waiting == 0);
+        if (rc != 0)
+            return rc;
+    }
+    if (wf_unlikely(waiting > 0)) {
+        int rc = make_room(c, (size_t)(s->high - s->low), false);
+        if (rc != 0)
+            return rc;
+    }
+    if (wf_fresh(c)) { /* the record's fields for it are about to be used for something else */
+        s->start_fn = c->start.fn;
+        s->start_arg = c->start.arg;
+    }
+    return 0;
+}
+
+void *wf_copied_place(weft_coro *c, void *sp)
+{
+    struct wf_shared *s = c->shared;
+    if (s->occupant != c) {
+        if (s->occupant)
+            save(s->occupant);
+        s->occupant = c;
+        if (sp)
+            put_back(c);
+    }
+    return wf_likely(sp) ? sp : wf_coro_frame(c, s->start_fn, s->start_arg);
+}
+
+/* Runs on the passage: the stack that was left is complete now, its registers on it, and can be replaced. */
+WF_RAW_MEMORY static struct wf_landing land(void *arg)
+{
+    struct wf_trip *trip = &((struct wf_shared *)arg)->trip;
+    *trip->save = trip->left_sp;
+    void *sp = wf_copied_place(trip->place, trip->to_sp);
+    if (trip->slot)
+        *trip->slot = trip->in;
+    return (struct wf_landing){sp, trip->pass};
+}
+
+void *wf_copied_switch(struct wf_shared *s)
+{
+    return wf_switch_through(&s->trip.left_sp, s->passage, land, s);
+}
+
+int wf_copied_switch_int(struct wf_shared *s)
+{
+    return (int)(intptr_t)wf_switch_through(&s->trip.left_sp, s->passage, land, s);
+}
+
+void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg)
+{
+    c->sp = NULL;
+    c->start.fn = fn;
+    c->start.arg = arg;
+}
+
+void wf_copied_free(weft_coro *c)
+{
+    struct wf_shared *s = c->shared;
+    if (s->occupant == c) {
+        s->occupant = NULL;
+        wf_asan_unpoison(s->low, (size_t)(s->high - s->low));
+    }
+    wf_sys_free(c->saved);
+    wf_shared_release(s);
+}

@@ -1,0 +1,230 @@
+/*
+ * coro/coro.c: making, resetting and freeing raw coroutines. Any thread; see include/weft/coro.h for the rules.
+ */
+#include "coro/coro.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/panic.h"
+#include "base/sys.h"
+#include "coro/copied.h"
+#include "coro/cxx.h"
+#include "coro/notes.h"
+#include "coro/overflow.h"
+#include "stack/cache.h"
+
+#define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE)
+
+static void leave_thread(struct wf_thread *t)
+{
+    wf_overflow_leave(t);
+    wf_stack_leave(t);
+}
+
+void wf_coro_enter_thread(struct wf_thread *t)
+{
+    int kept = errno;
+    wf_thread_enter(t, leave_thread);
+    wf_overflow_watch(t);
+    t->expect = wf_expect(t->current);
+    errno = kept;
+}
+
+/* A copy that has every field of this version: what the caller did not know of is zero. */
+static int read_options(weft_coro_opts *mine, const weft_coro_opts *theirs)
+{
+    size_t size = theirs->size == 0 ? sizeof *mine : theirs->size;
+    *mine = (weft_coro_opts){0};
+    if (size < sizeof theirs->size)
+        return -EINVAL;
+    for (size_t i = sizeof *mine; i < size; i++) { /* from a later version: fine as long as it asks for nothing */
+        if (((const char *)theirs)[i] != 0)
+            return -EINVAL;
+    }
+    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    if (mine->flags & ~(unsigned)KNOWN_FLAGS || (mine->stack != 0 && mine->stack < WEFT_STACK_MIN))
+        return -EINVAL;
+    return mine->shared && mine->stack != 0 ? -EINVAL : 0;
+}
+
+static uint32_t mode_of(unsigned flags)
+{
+    return WEFT_CORO_READY | (flags & WEFT_FPENV ? WF_FP : 0) | (flags & WEFT_CXX ? WF_EH : 0);
+}
+
+/* What every coroutine begins its life with, but for stack and mode. */
+static inline void begin(struct wf_thread *t, weft_coro *c, void *user, char *name)
+{
+    c->id = wf_thread_id(t);
+    c->name = name;
+    c->user = user;
+    wf_note_new(c);
+    wf_thread_count(t, 1);
+}
+
+/* The fields that only some kinds have. */
+static void begin_kept(weft_coro *c, uint32_t mode)
+{
+    if (mode & WF_FP)
+        wf_fp_read(&c->fp);
+    if (mode & WF_EH)
+        c->eh = (struct wf_eh_globals){0};
+}
+
+static inline weft_coro *private_new(struct wf_thread *t, unsigned class)
+{
+    struct wf_stack *s = wf_stack_take(t, class);
+    if (wf_unlikely(!s))
+        return NULL;
+    weft_coro *c = wf_stack_record(s);
+    c->shared = NULL;
+    return c;
+}
+
+static weft_coro *copied_new(weft_stacks *pool, uint32_t mode)
+{
+    size_t bytes = mode & (WF_FP | WF_EH) ? sizeof(weft_coro) : offsetof(weft_coro, fp);
+    weft_coro *c = wf_sys_malloc(bytes);
+    if (!c)
+        return NULL;
+    memset(c, 0, bytes);
+    c->shared = wf_shared_assign(pool);
+    return c;
+}
+
+static int name_copy(char **out, const char *name)
+{
+    *out = NULL;
+    if (!name)
+        return 0;
+    size_t bytes = strlen(name) + 1;
+    char *copy = wf_sys_malloc(bytes);
+    if (!copy)
+        return -ENOMEM;
+    *out = memcpy(copy, name, bytes);
+    return 0;
+}
+
+WF_NOINLINE static int new_with(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *given)
+{
+    struct wf_thread *t = &wf_thread_self;
+    weft_coro_opts o;
+    char *name;
+    weft_coro *c;
+    int rc = read_options(&o, given);
+    int class = rc == 0 && o.stack != 0 ? wf_stack_class(o.stack) : 0;
+    if (rc != 0)
+        return rc;
+    if (class < 0 || name_copy(&name, o.name) != 0)
+        return -ENOMEM;
+
+    uint32_t mode = mode_of(o.flags) | (o.shared ? WF_COPIED : 0);
+    c = o.shared ? copied_new(o.shared, mode) : private_new(t, (unsigned)class);
+    if (!c) {
+        wf_sys_free(name);
+        return -ENOMEM;
+    }
+    begin(t, c, o.user, name);
+    begin_kept(c, mode);
+    if (o.shared) {
+        wf_copied_start(c, fn, arg);
+    } else {
+        if (o.flags & WEFT_MEASURE)
+            wf_coro_clean_stack(c);
+        c->sp = wf_coro_frame(c, fn, arg);
+    }
+    wf_set_mode(c, mode);
+    *out = c;
+    return 0;
+}
+
+int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (wf_unlikely(!out || !fn))
+        return -EINVAL;
+    if (wf_unlikely(!t->entered))
+        wf_coro_enter_thread(t);
+    if (opts)
+        return new_with(out, fn, arg, opts);
+    weft_coro *c = private_new(t, 0);
+    if (wf_unlikely(!c))
+        return -ENOMEM;
+    begin(t, c, NULL, NULL);
+    c->sp = wf_coro_frame(c, fn, arg);
+    wf_set_mode(c, WF_PLAIN_READY);
+    *out = c;
+    return 0;
+}
+
+int weft_coro_new_cxx(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts, void *(*eh_globals)(void))
+{
+    weft_coro_opts o = {0};
+    if (opts) {
+        int rc = read_options(&o, opts);
+        if (rc != 0)
+            return rc;
+    }
+    if (eh_globals)
+        wf_eh_learn(eh_globals);
+    o.size = sizeof o;
+    o.flags |= WEFT_CXX;
+    return weft_coro_new(out, fn, arg, &o);
+}
+
+int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (!c || !fn)
+        return -EINVAL;
+    uint32_t mode = wf_mode(c);
+    bool idle = (mode & WF_STATE) == WEFT_CORO_DONE || ((mode & WF_STATE) == WEFT_CORO_READY && wf_fresh(c));
+    if (!idle || !wf_claim(t, c))
+        return -EBUSY;
+    c->id = wf_thread_id(t);
+    begin_kept(c, mode);
+    if (c->shared) {
+        wf_copied_start(c, fn, arg);
+    } else {
+        wf_asan_unpoison(wf_coro_low(c), (size_t)(wf_coro_high(c) - wf_coro_low(c)));
+        c->sp = wf_coro_frame(c, fn, arg);
+    }
+    wf_set_mode(c, WEFT_CORO_READY | (mode & WF_FOR_LIFE));
+    wf_unclaim(c);
+    return 0;
+}
+
+WF_COLD static void free_name(weft_coro *c)
+{
+    wf_sys_free(c->name);
+    c->name = NULL;
+}
+
+int weft_coro_free(weft_coro *c)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (wf_unlikely(!c))
+        return 0;
+    uint32_t state = wf_mode(c) & WF_STATE;
+    if (wf_unlikely(state == 0))
+        wf_panic("weft_coro_free", "the coroutine at %p was freed before; free each one once", (void *)c);
+    if (wf_unlikely(state == WEFT_CORO_RUNNING || !wf_claim(t, c)))
+        return -EBUSY;
+    wf_note_free(c);
+    wf_thread_count(t, -1);
+    wf_set_mode(c, WF_FREED);
+    if (wf_unlikely(c->name))
+        free_name(c);
+    if (wf_unlikely(c->shared)) {
+        wf_copied_free(c);
+        wf_sys_free(c);
+        return 0;
+    }
+    struct wf_stack *s = wf_stack_of_record(c);
+    if (wf_likely(t->stacks))
+        wf_stack_keep(t->stacks, wf_stack_class_of(s), s);
+    else
+        wf_stack_keep_first(t, wf_stack_class_of(s), s);
+    return 0;
+}

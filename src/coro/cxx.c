@@ -1,0 +1,48 @@
+/*
+ * coro/cxx.c: see cxx.h. The library itself needs no C++ runtime: the globals' accessor comes from the callers, and the
+ * personality of a stack's first frame needs types only.
+ */
+#include "coro/cxx.h"
+
+#include <stdio.h>
+#include <unwind.h>
+
+#include "base/panic.h"
+
+static void *(*get_globals)(void); /* atomic: set once, read by all */
+
+void wf_eh_learn(void *(*eh_globals)(void))
+{
+    if (!__atomic_load_n(&get_globals, __ATOMIC_RELAXED))
+        __atomic_store_n(&get_globals, eh_globals, __ATOMIC_RELAXED);
+}
+
+void wf_eh_swap(struct wf_eh_globals *kept)
+{
+    void *(*get)(void) = __atomic_load_n(&get_globals, __ATOMIC_RELAXED);
+    if (!get)
+        return; /* WEFT_CXX asked for in a program that has no C++ caller */
+    struct wf_eh_globals *now = get(); /* Itanium ABI: the stack of caught exceptions, the count of uncaught ones */
+    struct wf_eh_globals other = *kept;
+    *kept = *now;
+    *now = other;
+}
+
+_Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                         struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+
+/* The unwinder asks the first frame of a coroutine's stack: nobody on it has caught the exception. */
+_Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                         struct _Unwind_Exception *exception, struct _Unwind_Context *context)
+{
+    (void)version, (void)class, (void)exception, (void)context;
+    const weft_coro *c = wf_thread_now()->current;
+    if ((actions & _UA_SEARCH_PHASE) && c) {
+        char line[256];
+        snprintf(line, sizeof line,
+                 "weft: coroutine %llu \"%.64s\": an exception left its entry function; catch it there\n",
+                 (unsigned long long)c->id, c->name ? c->name : "");
+        wf_say(line);
+    }
+    return _URC_CONTINUE_UNWIND;
+}

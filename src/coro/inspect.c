@@ -1,0 +1,59 @@
+/*
+ * coro/inspect.c: what one may ask of a coroutine. Changes nothing.
+ */
+#include "coro/coro.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+
+weft_coro *weft_coro_current(void)
+{
+    return wf_thread_now()->current;
+}
+
+uint64_t weft_coro_id(const weft_coro *c)
+{
+    return c->id;
+}
+
+enum weft_coro_state weft_coro_state(const weft_coro *c)
+{
+    return (enum weft_coro_state)(wf_mode(c) & WF_STATE);
+}
+
+const char *weft_coro_name(const weft_coro *c)
+{
+    return c->name ? c->name : "";
+}
+
+void *weft_coro_user(const weft_coro *c)
+{
+    return c->user;
+}
+
+size_t weft_coro_count(void)
+{
+    return (size_t)wf_thread_live();
+}
+
+void wf_coro_clean_stack(weft_coro *c)
+{
+    size_t page = wf_sys_page();
+    char *low = wf_coro_low(c), *whole = (char *)((uintptr_t)c & ~(uintptr_t)(page - 1));
+    wf_sys_discard(low, (size_t)(whole - low));
+    memset(whole, 0, (size_t)((char *)c - whole)); /* the page that it shares with its record */
+}
+
+/* A page that was never touched reads as zeros and costs no memory to read. */
+WF_RAW_MEMORY size_t weft_coro_stack_used(const weft_coro *c)
+{
+    const char *high = wf_coro_high(c);
+    if (c->shared)
+        return c->deepest;
+    const uint64_t *word = (const uint64_t *)wf_coro_low(c);
+    wf_valgrind_defined(word, (size_t)(high - (const char *)word));
+    while ((const char *)word < high && *word == 0)
+        word++;
+    return (size_t)(high - (const char *)word);
+}

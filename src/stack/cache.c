@@ -1,0 +1,142 @@
+/*
+ * stack/cache.c: the rare half of the threads' stack caches, and the public figures; see cache.h.
+ */
+#include "stack/cache.h"
+
+#include <errno.h>
+
+#include <weft/stack.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define FETCH 16                             /* stacks taken from the slabs at once */
+#define KEEP_STACKS 131072u                  /* a burst of 100,000 and some */
+#define KEEP_BYTES ((size_t)KEEP_STACKS << 18) /* address space: larger stacks are kept in smaller numbers */
+#define KEEP_FEWEST 16u
+#define LOOK_NS 250000000                    /* how often a busy cache looks for what it does not need */
+
+unsigned wf_stack_keep_at_most(unsigned class)
+{
+    size_t fit = KEEP_BYTES / wf_stack_stride(class);
+    return fit > KEEP_STACKS ? KEEP_STACKS : fit < KEEP_FEWEST ? KEEP_FEWEST : (unsigned)fit;
+}
+
+static struct wf_stack_cache *cache_of(struct wf_thread *t)
+{
+    if (!t->stacks) {
+        struct wf_stack_cache *cache = wf_sys_malloc(sizeof *cache);
+        if (!cache)
+            return NULL;
+        *cache = (struct wf_stack_cache){.looked = wf_clock_coarse()};
+        t->stacks = cache;
+    }
+    return t->stacks;
+}
+
+struct wf_stack *wf_stack_fetch(struct wf_thread *t, unsigned class)
+{
+    struct wf_stack_cache *cache = cache_of(t);
+    unsigned got;
+    if (!cache)
+        return NULL;
+    struct wf_stack *s = wf_slab_take(class, FETCH, &got);
+    if (!s)
+        return NULL;
+    struct wf_stack_bin *bin = &cache->bins[class];
+    bin->head = s->next;
+    bin->count = got - 1;
+    bin->unneeded = 0;
+    wf_asan_unpoison(s->low, (size_t)((char *)s - s->low));
+    for (struct wf_stack *idle = s->next; idle; idle = idle->next)
+        wf_asan_poison(idle->low, (size_t)((char *)idle - idle->low));
+    return s;
+}
+
+/* The list nodes of idle stacks lie outside of what is poisoned. */
+static void give(struct wf_stack_bin *bin, unsigned n)
+{
+    if (n == 0)
+        return;
+    struct wf_stack *list = bin->head, *last = list;
+    for (unsigned i = 1; i < n; i++)
+        last = last->next;
+    bin->head = last->next;
+    last->next = NULL;
+    bin->count -= n;
+    if (bin->unneeded > bin->count)
+        bin->unneeded = bin->count;
+    wf_slab_give(list);
+}
+
+void wf_stack_tidy(struct wf_stack_cache *cache, unsigned class)
+{
+    struct wf_stack_bin *bin = &cache->bins[class];
+    unsigned most = wf_stack_keep_at_most(class);
+    if (bin->count > most)
+        give(bin, bin->count - most);
+    int64_t now = wf_clock_coarse();
+    if (now - cache->looked < LOOK_NS)
+        return;
+    cache->looked = now;
+    for (unsigned i = 0; i < WF_STACK_CLASSES; i++) {
+        bin = &cache->bins[i];
+        give(bin, bin->unneeded - bin->unneeded / 2);
+        bin->unneeded = bin->count;
+    }
+}
+
+size_t wf_stack_trim(struct wf_thread *t)
+{
+    size_t given = 0;
+    for (unsigned i = 0; t->stacks && i < WF_STACK_CLASSES; i++) {
+        struct wf_stack_bin *bin = &t->stacks->bins[i];
+        given += bin->count;
+        give(bin, bin->count);
+    }
+    return given;
+}
+
+void wf_stack_leave(struct wf_thread *t)
+{
+    wf_stack_trim(t);
+    wf_sys_free(t->stacks);
+    t->stacks = NULL;
+}
+
+void wf_stack_keep_first(struct wf_thread *t, unsigned class, struct wf_stack *s)
+{
+    struct wf_stack_cache *cache = cache_of(t);
+    if (cache) {
+        wf_stack_keep(cache, class, s);
+    } else {
+        s->next = NULL;
+        wf_slab_give(s);
+    }
+}
+
+int weft_stack_stats(struct weft_stack_stats *out)
+{
+    if (!out || out->size != sizeof *out)
+        return -EINVAL;
+    struct wf_slab_stats now = wf_slab_stats();
+    size_t cached = 0;
+    struct wf_stack_cache *cache = wf_thread_self.stacks;
+    for (unsigned i = 0; cache && i < WF_STACK_CLASSES; i++)
+        cached += cache->bins[i].count;
+    *out = (struct weft_stack_stats){
+        .size = sizeof *out,
+        .slabs = now.slabs,
+        .reserved = now.reserved,
+        .stacks = now.stacks,
+        .cached = cached,
+        .guarded = now.guarded,
+        .unguarded = now.unguarded,
+    };
+    return 0;
+}
+
+size_t weft_stack_trim(void)
+{
+    return wf_stack_trim(&wf_thread_self);
+}

@@ -1,0 +1,91 @@
+/*
+ * stack/shared.c: making and freeing pools of shared stacks; see shared.h.
+ */
+#include "stack/shared.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sanitizer.h"
+#include "base/sys.h"
+#include "stack/guard.h"
+#include "stack/slab.h"
+
+#define PASSAGE_BYTES ((size_t)(WF_NOTED ? 64 : 16) * 1024)
+
+static void unmap(struct wf_shared *s, size_t bytes)
+{
+    wf_valgrind_forget(s->valgrind);
+    wf_asan_unpoison(s->base, bytes);
+    wf_sys_unmap(s->base, bytes);
+    if (s->guard == WF_GUARD_MAPPING) {
+        wf_slab_lock();
+        wf_guard_unmapped(1);
+        wf_slab_unlock();
+    }
+}
+
+static bool map(struct wf_shared *s, weft_stacks *pool, size_t usable)
+{
+    char *base = wf_sys_map(pool->bytes);
+    if (!base)
+        return false;
+    *s = (struct wf_shared){.base = base, .low = base + wf_guard_bytes(), .pool = pool};
+    s->high = s->low + usable;
+    s->passage = base + pool->bytes;
+    wf_slab_lock();
+    s->guard = wf_guard_any(base);
+    wf_slab_unlock();
+    s->valgrind = wf_valgrind_stack(base, pool->bytes);
+    return true;
+}
+
+int weft_stacks_new(weft_stacks **out, size_t count, size_t size)
+{
+    size_t page = wf_sys_page();
+    if (size == 0)
+        size = WEFT_STACK_DEFAULT;
+    if (!out || count == 0 || size < WEFT_STACK_MIN)
+        return -EINVAL;
+    if (size > UINT32_MAX - page || count > (SIZE_MAX / 2) / sizeof(struct wf_shared))
+        return -ENOMEM;
+    size = WF_ROUND_UP(size, page);
+    weft_stacks *pool = wf_sys_malloc(sizeof *pool + count * sizeof pool->stacks[0]);
+    if (!pool)
+        return -ENOMEM;
+    *pool = (weft_stacks){.count = count, .bytes = wf_guard_bytes() + size + WF_ROUND_UP(PASSAGE_BYTES, page)};
+    for (size_t i = 0; i < count; i++) {
+        if (!map(&pool->stacks[i], pool, size)) {
+            while (i-- > 0)
+                unmap(&pool->stacks[i], pool->bytes);
+            wf_sys_free(pool);
+            return -ENOMEM;
+        }
+    }
+    *out = pool;
+    return 0;
+}
+
+int weft_stacks_free(weft_stacks *pool)
+{
+    if (!pool)
+        return 0;
+    if (__atomic_load_n(&pool->coroutines, __ATOMIC_ACQUIRE) != 0) /* pairs with wf_shared_release */
+        return -EBUSY;
+    for (size_t i = 0; i < pool->count; i++)
+        unmap(&pool->stacks[i], pool->bytes);
+    wf_sys_free(pool);
+    return 0;
+}
+
+struct wf_shared *wf_shared_assign(weft_stacks *pool)
+{
+    __atomic_add_fetch(&pool->coroutines, 1, __ATOMIC_RELAXED);
+    return &pool->stacks[__atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED) % pool->count];
+}
+
+void wf_shared_release(struct wf_shared *s)
+{
+    __atomic_sub_fetch(&s->pool->coroutines, 1, __ATOMIC_RELEASE); /* pairs with weft_stacks_free */
+}

@@ -1,0 +1,57 @@
+/*
+ * stack/shared.h: pools of shared stacks: the memory and who is on it. The copying is coro/copied.h's.
+ *
+ *      | guard | low ............ grows down ........ high | passage |
+ *
+ * The passage is a small stack for replacing what is on the shared one.
+ */
+#ifndef WF_STACK_SHARED_H
+#define WF_STACK_SHARED_H
+
+#include <stddef.h>
+
+#include <weft/stack.h>
+
+struct weft_coro;
+struct wf_thread;
+
+/* A switch that replaces what is on the stack it starts from; owner: whoever switches. */
+struct wf_trip {
+    void *left_sp;           /* where the switch saves the context it leaves */
+    void **save;             /* where that belongs */
+    struct weft_coro *place; /* whose bytes come onto the stack */
+    void *to_sp;             /* where to go on */
+    void **slot;             /* where the value goes, once `place` is there; may be NULL */
+    void *in;                /* the value */
+    void *pass;              /* what the other side's switch returns */
+};
+
+/* owner: the thread that runs coroutines on it; when none runs, whoever resumes the next one. */
+struct wf_shared {
+    char *low, *high;           /* const */
+    char *passage;              /* const: the upper end of the passage */
+    struct weft_coro *occupant; /* whose bytes are on it; NULL: nobody's */
+    size_t running;             /* its coroutines that are RUNNING, waiting ones included */
+    struct wf_thread *thread;   /* which thread runs them. atomic: others look */
+    struct wf_trip trip;
+    weft_fn *start_fn;          /* what a coroutine that is placed for the first time begins with */
+    void *start_arg;
+    weft_stacks *pool;          /* const */
+    void *base;                 /* const: the mapping */
+    int guard;                  /* const: enum wf_guard */
+    unsigned valgrind;          /* const */
+};
+
+struct weft_stacks {
+    size_t count;     /* const */
+    size_t bytes;     /* const: of one mapping */
+    size_t next;      /* atomic: whose turn it is */
+    size_t coroutines; /* atomic: that use the pool */
+    struct wf_shared stacks[];
+};
+
+/* The next stack in turn, for life. */
+struct wf_shared *wf_shared_assign(weft_stacks *pool);
+void wf_shared_release(struct wf_shared *s);
+
+#endif
