@@ -20,16 +20,6 @@
  */
 WF_HIDDEN void *wf_switch(void **save, void *to, void *value);
 
-/* The same for callers that return an int, as a tail jump needs the type to match. */
-#if defined(WF_UCONTEXT)
-static inline int wf_switch_int(void **save, void *to, void *value)
-{
-    return (int)(intptr_t)wf_switch(save, to, value);
-}
-#else
-WF_HIDDEN int wf_switch_int(void **save, void *to, void *value) __asm__("wf_switch");
-#endif
-
 /* Where to go on, and with what value. */
 struct wf_landing {
     void *sp;
@@ -41,6 +31,23 @@ struct wf_landing {
  * says. For replacing what is on the stack one stands on: nothing of the calling stack is touched after the save.
  */
 WF_HIDDEN void *wf_switch_through(void **save, void *top, struct wf_landing (*land)(void *), void *arg);
+
+/* The same two for callers that return an int, as a tail jump needs the type to match. */
+#if defined(WF_UCONTEXT)
+static inline int wf_switch_int(void **save, void *to, void *value)
+{
+    return (int)(intptr_t)wf_switch(save, to, value);
+}
+
+static inline int wf_switch_through_int(void **save, void *top, struct wf_landing (*land)(void *), void *arg)
+{
+    return (int)(intptr_t)wf_switch_through(save, top, land, arg);
+}
+#else
+WF_HIDDEN int wf_switch_int(void **save, void *to, void *value) __asm__("wf_switch");
+WF_HIDDEN int wf_switch_through_int(void **save, void *top, struct wf_landing (*land)(void *),
+                                    void *arg) __asm__("wf_switch_through");
+#endif
 
 /*
  * Makes a context on the stack that ends at `top` (aligned to 16): the first switch to it calls fn(arg) and, when that

@@ -23,7 +23,7 @@ static size_t with_shadow(size_t bytes)
 {
     if (shadow_offset == 0)
         __asan_get_shadow_mapping(&shadow_scale, &shadow_offset);
-    return bytes + (bytes >> shadow_scale) + 16;
+    return bytes + WF_ROUND_UP((bytes >> shadow_scale) + 1, (size_t)8);
 }
 
 static char *shadow_of(const void *p)
@@ -58,7 +58,7 @@ static char *live_low(const weft_coro *c)
     return (char *)((uintptr_t)wf_live_low(waits ? c->waits_for->sp : c->sp) & ~(uintptr_t)7);
 }
 
-/* Room for `bytes`; what was saved before is not kept. */
+/* Room for `bytes`; what one that is not on its stack has saved is kept. */
 static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
 {
     size_t need = with_shadow(bytes);
@@ -67,6 +67,8 @@ static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
     void *room = wf_sys_malloc(need);
     if (!room)
         return c->room >= need ? 0 : -ENOMEM;
+    if (c->shared->occupant != c && !wf_fresh(c))
+        copy_words(room, c->saved, with_shadow(c->saved_bytes));
     wf_sys_free(c->saved);
     c->saved = room;
     c->room = (uint32_t)need;
@@ -145,24 +147,14 @@ void *wf_copied_place(weft_coro *c, void *sp)
 }
 
 /* Runs on the passage: the stack that was left is complete now, its registers on it, and can be replaced. */
-WF_RAW_MEMORY static struct wf_landing land(void *arg)
+WF_RAW_MEMORY struct wf_landing wf_copied_land(void *shared)
 {
-    struct wf_trip *trip = &((struct wf_shared *)arg)->trip;
+    struct wf_trip *trip = &((struct wf_shared *)shared)->trip;
     *trip->save = trip->left_sp;
     void *sp = wf_copied_place(trip->place, trip->to_sp);
     if (trip->slot)
         *trip->slot = trip->in;
     return (struct wf_landing){sp, trip->pass};
-}
-
-void *wf_copied_switch(struct wf_shared *s)
-{
-    return wf_switch_through(&s->trip.left_sp, s->passage, land, s);
-}
-
-int wf_copied_switch_int(struct wf_shared *s)
-{
-    return (int)(intptr_t)wf_switch_through(&s->trip.left_sp, s->passage, land, s);
 }
 
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg)

@@ -35,9 +35,8 @@ static inline void wf_copied_rests(weft_coro *c, bool done)
 /* Puts `c` on its stack if it is not there; the caller stands elsewhere. Returns where it goes on: sp, or its start. */
 void *wf_copied_place(weft_coro *c, void *sp);
 
-/* The same from the very stack that is replaced, and the switch with it; the trip is filled in but for left_sp. */
-void *wf_copied_switch(struct wf_shared *s);
-int wf_copied_switch_int(struct wf_shared *s);
+/* The same from the very stack that is replaced: for wf_switch_through, with the struct wf_shared whose trip says how. */
+struct wf_landing wf_copied_land(void *shared);
 
 /* Made or reset: what to begin with. */
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg);

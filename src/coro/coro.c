@@ -182,6 +182,8 @@ int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
     bool idle = (mode & WF_STATE) == WEFT_CORO_DONE || ((mode & WF_STATE) == WEFT_CORO_READY && wf_fresh(c));
     if (!idle || !wf_claim(t, c))
         return -EBUSY;
+    wf_note_free(c);
+    wf_note_new(c);
     c->id = wf_thread_id(t);
     begin_kept(c, mode);
     if (c->shared) {

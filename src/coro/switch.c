@@ -35,11 +35,6 @@ static inline void swap_kept(weft_coro *c, uint32_t mode)
 /* Which type the caller returns: a tail jump needs it to match. */
 enum returns { AN_INT, A_POINTER };
 
-static inline __attribute__((always_inline)) void *jump(enum returns type, void **save, void *sp, void *pass)
-{
-    return type == AN_INT ? (void *)(intptr_t)wf_switch_int(save, sp, pass) : wf_switch(save, sp, pass);
-}
-
 /* A way to go: from a stack (NULL: the thread's own) to another, with a value. */
 struct way {
     weft_coro *from, *to;
@@ -51,17 +46,23 @@ struct way {
     void *pass;   /* what the switch that `to` waits in returns */
 };
 
+/* The last step: saves the calling context and leaves it. Inline, so that no function is half left. */
+static inline __attribute__((always_inline)) void *jump(enum returns type, void **save, void *sp, void *pass)
+{
+    return type == AN_INT ? (void *)(intptr_t)wf_switch_int(save, sp, pass) : wf_switch(save, sp, pass);
+}
+
+static inline __attribute__((always_inline)) void *jump_through(enum returns type, struct wf_shared *s)
+{
+    return type == AN_INT ? (void *)(intptr_t)wf_switch_through_int(&s->trip.left_sp, s->passage, wf_copied_land, s)
+                          : wf_switch_through(&s->trip.left_sp, s->passage, wf_copied_land, s);
+}
+
 /* The switch itself, in one place: puts `to` on its stack if that is shared, delivers the value, and goes. */
 static inline __attribute__((always_inline)) void *go(enum returns type, struct wf_thread *t, const struct way w)
 {
     bool replaces_own_stack = wf_copied(w.to) && wf_copied(w.from) && w.from->shared == w.to->shared;
     void *sp = w.to_sp;
-#if WF_NOTED
-    void *fake_stack = NULL;
-    wf_note_leave(t, w.from, w.to, w.done, &fake_stack);
-#else
-    (void)t;
-#endif
     if (replaces_own_stack) {
         w.to->shared->trip = (struct wf_trip){
             .save = w.save, .place = w.to, .to_sp = sp, .slot = w.slot, .in = w.in, .pass = w.pass};
@@ -72,12 +73,15 @@ static inline __attribute__((always_inline)) void *go(enum returns type, struct 
             *w.slot = w.in;
     }
 #if WF_NOTED
-    void *back = replaces_own_stack ? wf_copied_switch(w.to->shared) : jump(type, w.save, sp, w.pass);
+    void *fake_stack = NULL;
+    wf_note_leave(t, w.from, w.to, w.done, &fake_stack);
+    void *back = replaces_own_stack ? jump_through(type, w.to->shared) : jump(type, w.save, sp, w.pass);
     wf_note_arrive(fake_stack);
     return back;
 #else
+    (void)t;
     if (wf_unlikely(replaces_own_stack))
-        return type == AN_INT ? (void *)(intptr_t)wf_copied_switch_int(w.to->shared) : wf_copied_switch(w.to->shared);
+        return jump_through(type, w.to->shared);
     return jump(type, w.save, sp, w.pass);
 #endif
 }

@@ -34,11 +34,13 @@ struct wf_slab {
     enum wf_guard kind;     /* const: advice covers all; mapping is made one by one as stacks are first taken */
     struct wf_slab *next, **link; /* in its class's list while idle != 0 */
     struct wf_slab *next_returned;
+    struct wf_slab *next_of_all, **link_of_all; /* in the list of all slabs, where leak checkers find them */
     unsigned valgrind[];    /* one per stack, with valgrind only */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wf_slab *with_idle[WF_STACK_CLASSES]; /* guarded by: lock */
+static struct wf_slab *all;                         /* guarded by: lock */
 static struct wf_slab_stats stats;                  /* guarded by: lock */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -175,6 +177,11 @@ static struct wf_slab *slab_new(unsigned class)
     for (unsigned i = 0; WF_VALGRIND && i < count; i++)
         slab->valgrind[i] = wf_valgrind_stack(stack_base(slab, i), stride);
     link_idle(slab);
+    slab->next_of_all = all;
+    slab->link_of_all = &all;
+    if (all)
+        all->link_of_all = &slab->next_of_all;
+    all = slab;
     stats.slabs++;
     stats.reserved += count * stride;
     return slab;
@@ -184,6 +191,9 @@ static void slab_free(struct wf_slab *slab)
 {
     size_t bytes = slab->count * wf_stack_stride(slab->class);
     unlink_idle(slab);
+    *slab->link_of_all = slab->next_of_all;
+    if (slab->next_of_all)
+        slab->next_of_all->link_of_all = slab->link_of_all;
     for (unsigned i = 0; WF_VALGRIND && i < slab->count; i++)
         wf_valgrind_forget(slab->valgrind[i]);
     if (slab->kind == WF_GUARD_MAPPING)

@@ -33,8 +33,9 @@ bool test_has_failed(void);
 /* The test cannot run here; it must return at once. The reason is printed and the test counts as skipped. */
 void test_skip(const char *reason);
 
-/* Runs fn(arg) in a forked child and checks how that ends: by `signal` (0: exits with status 0) and with all of `say`
- * (NULL: anything) on standard error. */
+/* Runs fn(arg) in a forked child and checks how that ends: by `signal` (0: exits with status 0; TEST_EXITS: with another
+ * status, as sanitizers do) and with `say` (NULL: anything) on standard error. */
+#define TEST_EXITS (-1)
 void test_child(const char *file, int line, void (*fn)(void *), void *arg, int signal, const char *say);
 
 #define TEST(name) static void name(void)
