@@ -1,0 +1,198 @@
+/*
+ * bench.c: the driver's command line and its rounds. See bench.h.
+ */
+#include "bench.h"
+
+#include "result.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A library that has taken this long in a bench is not run again: its row says how many runs it had. */
+#define SHARE_S 20.0
+#define SHARE_QUICK_S 0.5
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct plan {
+    bool quick;
+    bool chosen[BENCH_BENCHES_MAX]; /* by index in the suite */
+    const char *json_path;
+};
+
+static void print_benches(FILE *f, const struct bench_suite *suite)
+{
+    fprintf(f, "benches:\n");
+    for (const struct bench *b = suite->benches; b->name; b++)
+        fprintf(f, "  %-16s %s, %s\n", b->name, b->title, b->unit);
+}
+
+static void print_usage(FILE *f, const struct bench_suite *suite)
+{
+    fprintf(f,
+            "usage: %s [OPTION...]\n"
+            "  --quick        short runs: at most 40 s in all\n"
+            "  --only BENCH   only this one; may be repeated, and may be a list with commas\n"
+            "  --json FILE    write a JSON object a line for each library of each bench\n"
+            "  --help         this text\n",
+            suite->name);
+    print_benches(f, suite);
+}
+
+static bool choose(struct plan *plan, const struct bench_suite *suite, const char *name, size_t length)
+{
+    for (size_t i = 0; suite->benches[i].name; i++)
+        if (strlen(suite->benches[i].name) == length && !strncmp(suite->benches[i].name, name, length)) {
+            plan->chosen[i] = true;
+            return true;
+        }
+    fprintf(stderr, "%s: no bench is called '%.*s'\n", suite->name, (int)length, name);
+    print_benches(stderr, suite);
+    return false;
+}
+
+static bool choose_list(struct plan *plan, const struct bench_suite *suite, const char *list)
+{
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        if (!choose(plan, suite, list, length))
+            return false;
+        if (!list[length])
+            return true;
+        list += length + 1;
+    }
+}
+
+/* Returns -1 if there is something to run, else the exit status. */
+static int parse(struct plan *plan, const struct bench_suite *suite, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"quick", no_argument, NULL, 'q'},
+        {"only", required_argument, NULL, 'o'},
+        {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    bool any = false;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'q':
+            plan->quick = true;
+            break;
+        case 'o':
+            if (!choose_list(plan, suite, optarg))
+                return EXIT_USAGE;
+            any = true;
+            break;
+        case 'j':
+            plan->json_path = optarg;
+            break;
+        case 'h':
+            print_usage(stdout, suite);
+            return EXIT_OK;
+        default:
+            print_usage(stderr, suite);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "%s: what is '%s'?\n", suite->name, argv[optind]);
+        print_usage(stderr, suite);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; !any && suite->benches[i].name; i++)
+        plan->chosen[i] = true;
+    return -1;
+}
+
+static bool has_had_its_share(const struct plan *plan, const struct result *r)
+{
+    return r->state != RESULT_OK || r->seconds > (plan->quick ? SHARE_QUICK_S : SHARE_S);
+}
+
+static void leave_out_slow_rows(const struct bench *bench, struct result *results)
+{
+    for (size_t i = 0; bench->rows[i].library; i++)
+        if (bench->rows[i].slow) {
+            results[i].state = RESULT_NA;
+            snprintf(results[i].text, sizeof(results[i].text), "left out of --quick");
+        }
+}
+
+static void run_bench(const struct plan *plan, const struct bench *bench, struct result *results)
+{
+    const struct bench_effort *effort = plan->quick ? &bench->quick : &bench->full;
+
+    if (plan->quick)
+        leave_out_slow_rows(bench, results);
+    for (unsigned run = 0; run < effort->runs; run++)
+        for (size_t i = 0; bench->rows[i].library; i++)
+            if (!has_had_its_share(plan, &results[i]))
+                result_run(&results[i], bench, &bench->rows[i], effort->budget_ms);
+    for (size_t i = 0; bench->rows[i].library; i++)
+        result_sort(&results[i]);
+}
+
+/* Says on standard error which rows failed. */
+static bool all_sound(const struct bench *bench, const struct result *results)
+{
+    bool sound = true;
+    for (size_t i = 0; bench->rows[i].library; i++)
+        if (results[i].state == RESULT_FAILED) {
+            fprintf(stderr, "FAILED: %s %s: %s\n", bench->name, bench->rows[i].library, results[i].text);
+            sound = false;
+        }
+    return sound;
+}
+
+static void report_limits(const struct bench_suite *suite, const struct plan *plan,
+                          const struct result results[][BENCH_ROWS_MAX])
+{
+    bool first = true;
+
+    for (const struct bench_limit *limit = suite->limits; limit->bench; limit++)
+        for (size_t i = 0; suite->benches[i].name; i++)
+            if (plan->chosen[i] && !strcmp(suite->benches[i].name, limit->bench)) {
+                if (first)
+                    printf("\njudged%55s %10s %10s\n", "by medians", "by mins", "limit");
+                first = false;
+                report_limit(limit, &suite->benches[i], results[i]);
+            }
+}
+
+int bench_main(int argc, char **argv, const struct bench_suite *suite)
+{
+    static struct result results[BENCH_BENCHES_MAX][BENCH_ROWS_MAX];
+    struct plan plan = {0};
+    FILE *json = NULL;
+    bool sound = true;
+    int status = parse(&plan, suite, argc, argv);
+
+    if (status >= 0)
+        return status;
+    if (plan.json_path && !(json = fopen(plan.json_path, "we"))) {
+        fprintf(stderr, "%s: cannot write %s: %s\n", suite->name, plan.json_path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; suite->benches[i].name; i++) {
+        const struct bench *bench = &suite->benches[i];
+        if (!plan.chosen[i])
+            continue;
+        run_bench(&plan, bench, results[i]);
+        report_table(bench, results[i]);
+        if (json)
+            report_json(json, bench, results[i]);
+        sound = all_sound(bench, results[i]) && sound;
+    }
+    report_limits(suite, &plan, results);
+    if (json && (ferror(json) | fclose(json)) != 0) {
+        fprintf(stderr, "%s: cannot write %s: %s\n", suite->name, plan.json_path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    return sound ? EXIT_OK : EXIT_FAILED;
+}
