@@ -210,7 +210,8 @@ WEFT_API size_t weft_coro_count(void);
  * The most bytes of stack that were ever used, found by reading the stack from its far end.
  *
  * With WEFT_MEASURE this is the coroutine's own mark. Without it the stack may carry marks of coroutines that used it
- * before, so it is an upper bound. For a coroutine on a shared stack it is the most that was live at a switch.
+ * before, so it is an upper bound. For a coroutine on a shared stack it is the most that was live when another one
+ * needed the stack, or is live now that it is suspended.
  *
  * Returns: bytes
  * Context: any thread, while no other thread runs `c`

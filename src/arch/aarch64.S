@@ -64,6 +64,20 @@ wf_switch:
         .cfi_endproc
         .size   wf_switch, .-wf_switch
 
+        .globl  wf_switch_last
+        .hidden wf_switch_last
+        .type   wf_switch_last, %function
+        .p2align 4
+wf_switch_last:
+        .cfi_startproc
+        hint    #34                     /* bti c */
+        .cfi_undefined x30
+        mov     sp, x0
+        mov     x0, x1
+        load_context
+        .cfi_endproc
+        .size   wf_switch_last, .-wf_switch_last
+
         .globl  wf_switch_through
         .hidden wf_switch_through
         .type   wf_switch_through, %function

@@ -20,6 +20,9 @@
  */
 WF_HIDDEN void *wf_switch(void **save, void *to, void *value);
 
+/* The same, for a context that is never gone back to: nothing is saved. */
+WF_HIDDEN void *wf_switch_last(void *to, void *value);
+
 /* Where to go on, and with what value. */
 struct wf_landing {
     void *sp;
@@ -51,10 +54,12 @@ WF_HIDDEN int wf_switch_through_int(void **save, void *top, struct wf_landing (*
 
 /*
  * Makes a context on the stack that ends at `top` (aligned to 16): the first switch to it calls fn(arg) and, when that
- * returns, wf_coro_end(end_arg, value), which never returns. The context is always at top - WF_FRAME_BYTES.
+ * returns, wf_coro_end(end_arg, value), which goes elsewhere for good. The context is always at top - WF_FRAME_BYTES.
  */
-WF_HIDDEN void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg);
-WF_HIDDEN WF_NORETURN void wf_coro_end(void *end_arg, void *value);
+static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg);
+
+/* Implemented by coro/: what follows the function of every context that wf_frame_make made. */
+WF_HIDDEN void *wf_coro_end(void *end_arg, void *value);
 
 #if defined(WF_UCONTEXT)
 #include <ucontext.h>
@@ -69,6 +74,13 @@ struct wf_frame {
 static inline char *wf_live_low(void *sp)
 {
     return ((struct wf_frame *)sp)->low;
+}
+
+WF_HIDDEN void *wf_frame_make_slowly(void *top, weft_fn *fn, void *arg, void *end_arg);
+
+static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg)
+{
+    return wf_frame_make_slowly(top, fn, arg, end_arg);
 }
 #else
 #if defined(__x86_64__)
@@ -85,6 +97,32 @@ static inline char *wf_live_low(void *sp)
 static inline char *wf_live_low(void *sp)
 {
     return sp;
+}
+
+WF_HIDDEN void wf_begin(void); /* in NAME.S */
+
+static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg)
+{
+    uintptr_t *frame = (uintptr_t *)((char *)top - WF_FRAME_BYTES);
+#if defined(__x86_64__)
+    frame[2] = (uintptr_t)arg;     /* r13 */
+    frame[3] = (uintptr_t)fn;      /* r12 */
+    frame[4] = (uintptr_t)end_arg; /* rbx */
+    frame[5] = 0;                  /* rbp: no frame beyond this one */
+    frame[6] = (uintptr_t)wf_begin;
+#elif defined(__aarch64__)
+    frame[0] = (uintptr_t)fn;      /* x19 */
+    frame[1] = (uintptr_t)arg;     /* x20 */
+    frame[2] = (uintptr_t)end_arg; /* x21 */
+    frame[10] = 0;                 /* x29: no frame beyond this one */
+    frame[11] = (uintptr_t)wf_begin;
+#elif defined(__riscv)
+    frame[0] = (uintptr_t)wf_begin;
+    frame[1] = (uintptr_t)fn;      /* s0 */
+    frame[2] = (uintptr_t)arg;     /* s1 */
+    frame[3] = (uintptr_t)end_arg; /* s2 */
+#endif
+    return frame;
 }
 #endif
 

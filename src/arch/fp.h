@@ -1,5 +1,8 @@
 /*
  * arch/fp.h: the floating-point control words (rounding, traps, flush to zero) of a coroutine that keeps its own.
+ *
+ * wf_fp_swap(kept, scratch) exchanges the thread's words with *kept and loads only what differs: it is the store of
+ * MXCSR that costs. The exception flags belong to the thread and stay as they are.
  */
 #ifndef WF_ARCH_FP_H
 #define WF_ARCH_FP_H
@@ -11,9 +14,8 @@
 struct wf_fp {
     uint32_t mxcsr;
     uint16_t x87;
-    uint16_t unused;
 };
-/* The control bits of MXCSR; the six below them are flags that belong to the thread. */
+/* The control bits of MXCSR; the six below them are the flags. */
 #define WF_MXCSR_CONTROL 0xffc0u
 
 static inline void wf_fp_read(struct wf_fp *now)
@@ -21,60 +23,66 @@ static inline void wf_fp_read(struct wf_fp *now)
     __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(now->mxcsr), "=m"(now->x87));
 }
 
-/* Loads `want` where it differs from `now`, what the thread has; *want keeps the flags of `now`. */
-static inline void wf_fp_load(struct wf_fp *want, const struct wf_fp *now)
+/* Each word is read back in the width it was written in: a wider load would wait for the stores. */
+static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
 {
-    if ((want->mxcsr ^ now->mxcsr) & WF_MXCSR_CONTROL) {
-        want->mxcsr = (want->mxcsr & WF_MXCSR_CONTROL) | (now->mxcsr & ~WF_MXCSR_CONTROL);
-        __asm__ volatile("ldmxcsr %0" : : "m"(want->mxcsr));
+    wf_fp_read(scratch);
+    uint32_t mxcsr = scratch->mxcsr;
+    uint16_t x87 = scratch->x87;
+    if (__builtin_expect(((kept->mxcsr ^ mxcsr) & WF_MXCSR_CONTROL) != 0, 0)) {
+        scratch->mxcsr = (kept->mxcsr & WF_MXCSR_CONTROL) | (mxcsr & ~WF_MXCSR_CONTROL);
+        __asm__ volatile("ldmxcsr %0" : : "m"(scratch->mxcsr));
+        kept->mxcsr = mxcsr;
     }
-    if (want->x87 != now->x87)
-        __asm__ volatile("fldcw %0" : : "m"(want->x87));
-}
-#elif defined(__aarch64__)
-struct wf_fp {
-    uint64_t fpcr;
-};
-
-static inline void wf_fp_read(struct wf_fp *now)
-{
-    __asm__ volatile("mrs %0, fpcr" : "=r"(now->fpcr));
-}
-
-static inline void wf_fp_load(struct wf_fp *want, const struct wf_fp *now)
-{
-    if (want->fpcr != now->fpcr)
-        __asm__ volatile("msr fpcr, %0" : : "r"(want->fpcr));
-}
-#elif defined(__riscv)
-struct wf_fp {
-    uint64_t rounding;
-};
-
-static inline void wf_fp_read(struct wf_fp *now)
-{
-    __asm__ volatile("frrm %0" : "=r"(now->rounding));
-}
-
-static inline void wf_fp_load(struct wf_fp *want, const struct wf_fp *now)
-{
-    if (want->rounding != now->rounding)
-        __asm__ volatile("fsrm %0" : : "r"(want->rounding));
+    if (__builtin_expect(kept->x87 != x87, 0)) {
+        __asm__ volatile("fldcw %0" : : "m"(kept->x87));
+        kept->x87 = x87;
+    }
 }
 #else
 struct wf_fp {
-    uint64_t rounding;
+    uint64_t control;
 };
 
+#if defined(__aarch64__)
 static inline void wf_fp_read(struct wf_fp *now)
 {
-    now->rounding = (uint64_t)fegetround();
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now->control));
 }
 
-static inline void wf_fp_load(struct wf_fp *want, const struct wf_fp *now)
+static inline void wf_fp_write(const struct wf_fp *want)
 {
-    if (want->rounding != now->rounding)
-        fesetround((int)want->rounding);
+    __asm__ volatile("msr fpcr, %0" : : "r"(want->control));
+}
+#elif defined(__riscv)
+static inline void wf_fp_read(struct wf_fp *now)
+{
+    __asm__ volatile("frrm %0" : "=r"(now->control));
+}
+
+static inline void wf_fp_write(const struct wf_fp *want)
+{
+    __asm__ volatile("fsrm %0" : : "r"(want->control));
+}
+#else
+static inline void wf_fp_read(struct wf_fp *now)
+{
+    now->control = (uint64_t)fegetround();
+}
+
+static inline void wf_fp_write(const struct wf_fp *want)
+{
+    fesetround((int)want->control);
+}
+#endif
+
+static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
+{
+    wf_fp_read(scratch);
+    if (kept->control != scratch->control) {
+        wf_fp_write(kept);
+        kept->control = scratch->control;
+    }
 }
 #endif
 

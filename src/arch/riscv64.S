@@ -92,6 +92,19 @@ wf_switch:
         .cfi_endproc
         .size   wf_switch, .-wf_switch
 
+        .globl  wf_switch_last
+        .hidden wf_switch_last
+        .type   wf_switch_last, @function
+        .p2align 2
+wf_switch_last:
+        .cfi_startproc
+        .cfi_undefined ra
+        mv      sp, a0
+        mv      a0, a1
+        load_context
+        .cfi_endproc
+        .size   wf_switch_last, .-wf_switch_last
+
         .globl  wf_switch_through
         .hidden wf_switch_through
         .type   wf_switch_through, @function

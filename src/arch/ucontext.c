@@ -30,7 +30,7 @@ static void begin(int fn_high, int fn_low, int arg_high, int arg_low, int end_hi
     wf_coro_end(join(end_high, end_low), fn(join(arg_high, arg_low)));
 }
 
-void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg)
+void *wf_frame_make_slowly(void *top, weft_fn *fn, void *arg, void *end_arg)
 {
     enum { SMALLEST = 4096 }; /* makecontext wants a size; only the upper end matters */
     struct wf_frame *frame = (struct wf_frame *)((char *)top - WF_FRAME_BYTES);
@@ -54,6 +54,14 @@ void *wf_switch(void **save, void *to, void *value)
     if (swapcontext(&here.context, &there->context) != 0)
         wf_panic("wf_switch", "swapcontext failed");
     return here.value;
+}
+
+void *wf_switch_last(void *to, void *value)
+{
+    struct wf_frame *there = to;
+    there->value = value;
+    setcontext(&there->context);
+    wf_panic("wf_switch_last", "setcontext failed");
 }
 
 /* On the other stack: finds out where to go on, and goes there. */

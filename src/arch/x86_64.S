@@ -64,6 +64,27 @@ wf_switch:
         .cfi_endproc
         .size   wf_switch, .-wf_switch
 
+        .globl  wf_switch_last
+        .hidden wf_switch_last
+        .type   wf_switch_last, @function
+        .p2align 4
+wf_switch_last:
+        .cfi_startproc
+        movq    48(%rdi), %rcx
+        movq    0(%rdi), %r15
+        movq    8(%rdi), %r14
+        movq    16(%rdi), %r13
+        movq    24(%rdi), %r12
+        movq    32(%rdi), %rbx
+        movq    40(%rdi), %rbp
+        leaq    56(%rdi), %rsp
+        .cfi_def_cfa_offset 0
+        .cfi_register %rip, %rcx
+        movq    %rsi, %rax
+        notrack jmp *%rcx
+        .cfi_endproc
+        .size   wf_switch_last, .-wf_switch_last
+
         .globl  wf_switch_through
         .hidden wf_switch_through
         .type   wf_switch_through, @function

@@ -7,12 +7,12 @@
 
 #define IDS_AT_ONCE 1024
 
-__thread struct wf_thread wf_thread_self;
+__thread struct wf_thread wf_thread_self __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct wf_thread *list;     /* guarded by: list_lock */
-static int64_t live_of_the_ended;  /* guarded by: list_lock */
-static uint64_t next_ids = 1;      /* atomic */
+static struct wf_thread *list;    /* guarded by: list_lock */
+static int64_t live_of_the_ended; /* guarded by: list_lock */
+static uint64_t next_ids = 1;     /* atomic */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;

@@ -26,12 +26,12 @@ struct wf_thread {
     struct wf_stack_cache *stacks; /* stacks kept for the next coroutines; NULL until the first */
     int64_t live;                  /* coroutines made here minus freed here. atomic: weft_coro_count adds them up */
 
-    void *signal_stack;            /* the alternate signal stack that we made, or NULL */
-    struct weft_coro *left;        /* debug: the one we just switched away from; released on arrival */
-    const void *own_stack;         /* ASan: the thread's own stack, learnt when it was last left */
+    void *signal_stack;     /* the alternate signal stack that we made, or NULL */
+    struct weft_coro *left; /* debug: the one we just switched away from; released on arrival */
+    const void *own_stack;  /* ASan: the thread's own stack, learnt when it was last left */
     size_t own_stack_bytes;
-    bool left_own_stack;           /* ASan: the switch under way leaves the thread's own stack */
-    void *own_fiber;               /* TSan: the thread's own context */
+    bool left_own_stack; /* ASan: the switch under way leaves the thread's own stack */
+    void *own_fiber;     /* TSan: the thread's own context */
 
     struct wf_thread *next, **link; /* guarded by: the list's lock */
 };
@@ -47,9 +47,14 @@ WF_COLD void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread
 /* A fresh id, unique in the process. */
 WF_COLD uint64_t wf_thread_more_ids(struct wf_thread *t);
 
+static inline bool wf_thread_id_at_hand(const struct wf_thread *t)
+{
+    return t->next_id < t->last_id;
+}
+
 static inline uint64_t wf_thread_id(struct wf_thread *t)
 {
-    return wf_likely(t->next_id < t->last_id) ? t->next_id++ : wf_thread_more_ids(t);
+    return wf_likely(wf_thread_id_at_hand(t)) ? t->next_id++ : wf_thread_more_ids(t);
 }
 
 static inline void wf_thread_count(struct wf_thread *t, int change)

@@ -12,7 +12,6 @@
 
 #include "base/sys.h"
 
-#define SHRINK_BEYOND 1024 /* room that is 4 times too large and more than this is given back */
 #define ROUND_THE_SWITCH 512 /* stack that the way from wf_copied_prepare into the switch may use */
 
 #if WF_ASAN
@@ -37,20 +36,6 @@ static inline size_t with_shadow(size_t bytes)
 }
 #endif
 
-/* A plain copy of words, for memory that no sanitizer should look at. Short: inline beats a call. */
-WF_RAW_MEMORY static inline void copy_words(char *to, const char *from, size_t bytes)
-{
-    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-    size_t i = 0;
-    for (; i + 32 <= bytes; i += 32) {
-        *(pair *)(to + i) = *(const pair *)(from + i);
-        *(pair *)(to + i + 16) = *(const pair *)(from + i + 16);
-        __asm__ volatile("" : : : "memory"); /* stays a loop, never a call of memcpy */
-    }
-    for (; i < bytes; i += 8)
-        *(uint64_t *)(to + i) = *(const uint64_t *)(from + i);
-}
-
 /* Where the live bytes of one that does not run begin. */
 static char *live_low(const weft_coro *c)
 {
@@ -62,13 +47,13 @@ static char *live_low(const weft_coro *c)
 static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
 {
     size_t need = with_shadow(bytes);
-    if (wf_likely(c->room >= need && !(may_shrink && c->room > SHRINK_BEYOND && c->room / 4 > need)))
+    if (wf_likely(wf_room_fits(c, need, may_shrink)))
         return 0;
     void *room = wf_sys_malloc(need);
     if (!room)
         return c->room >= need ? 0 : -ENOMEM;
     if (c->shared->occupant != c && !wf_fresh(c))
-        copy_words(room, c->saved, with_shadow(c->saved_bytes));
+        wf_copy_words(room, c->saved, with_shadow(c->saved_bytes));
     wf_sys_free(c->saved);
     c->saved = room;
     c->room = (uint32_t)need;
@@ -80,7 +65,7 @@ WF_RAW_MEMORY static void save(weft_coro *c)
     struct wf_shared *s = c->shared;
     char *low = live_low(c);
     size_t bytes = (size_t)(s->high - low);
-    copy_words(c->saved, low, bytes);
+    wf_copy_words(c->saved, low, bytes);
     c->saved_bytes = (uint32_t)bytes;
     if (c->deepest < bytes)
         c->deepest = (uint32_t)bytes;
@@ -99,7 +84,7 @@ WF_RAW_MEMORY static void save(weft_coro *c)
 WF_RAW_MEMORY static void put_back(weft_coro *c)
 {
     char *low = c->shared->high - c->saved_bytes;
-    copy_words(low, c->saved, c->saved_bytes);
+    wf_copy_words(low, c->saved, c->saved_bytes);
 #if WF_ASAN
     char *to = shadow_of(low), *from = (char *)c->saved + c->saved_bytes;
     for (size_t i = 0; i < (c->saved_bytes >> shadow_scale) + 1; i++)
@@ -143,7 +128,7 @@ void *wf_copied_place(weft_coro *c, void *sp)
         if (sp)
             put_back(c);
     }
-    return wf_likely(sp) ? sp : wf_coro_frame(c, s->start_fn, s->start_arg);
+    return wf_likely(sp) ? sp : wf_coro_frame(c, s->high, s->start_fn, s->start_arg);
 }
 
 /* Runs on the passage: the stack that was left is complete now, its registers on it, and can be replaced. */
@@ -155,6 +140,13 @@ WF_RAW_MEMORY struct wf_landing wf_copied_land(void *shared)
     if (trip->slot)
         *trip->slot = trip->in;
     return (struct wf_landing){sp, trip->pass};
+}
+
+size_t wf_copied_used(const weft_coro *c)
+{
+    bool rests_there = c->shared->occupant == c && (wf_mode(c) & WF_STATE) == WEFT_CORO_READY;
+    size_t live = rests_there ? (size_t)(c->shared->high - live_low(c)) : 0;
+    return live > c->deepest ? live : c->deepest;
 }
 
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg)

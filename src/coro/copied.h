@@ -14,6 +14,64 @@
  */
 int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves);
 
+/* Room that is 4 times too large, and more than this, is given back. */
+#define WF_ROOM_KEPT 1024
+
+static inline bool wf_room_fits(const weft_coro *c, size_t bytes, bool may_shrink)
+{
+    return c->room >= bytes && !(may_shrink && c->room > WF_ROOM_KEPT && c->room / 4 > bytes);
+}
+
+/* A plain copy of words, for memory that no sanitizer should look at. Short: inline beats a call. */
+WF_RAW_MEMORY static inline void wf_copy_words(char *to, const char *from, size_t bytes)
+{
+    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+    typedef uint64_t word __attribute__((may_alias));
+    size_t i = 0;
+    for (; i + 64 <= bytes; i += 64) {
+        pair a = *(const pair *)(from + i), b = *(const pair *)(from + i + 16);
+        pair c = *(const pair *)(from + i + 32), d = *(const pair *)(from + i + 48);
+        *(pair *)(to + i) = a;
+        *(pair *)(to + i + 16) = b;
+        *(pair *)(to + i + 32) = c;
+        *(pair *)(to + i + 48) = d;
+        __asm__ volatile("" : : : "memory"); /* stays a loop, never a call of memcpy */
+    }
+    for (; i + 16 <= bytes; i += 16) {
+        *(pair *)(to + i) = *(const pair *)(from + i);
+        __asm__ volatile("" : : : "memory");
+    }
+    if (i < bytes)
+        *(word *)(to + i) = *(const word *)(from + i);
+}
+
+/*
+ * The common case of prepare and place in one: nobody of its stack is RUNNING, it was resumed before, and there is room
+ * to save whoever is on the stack. False: nothing was done, take the general way. Builds without notes only.
+ */
+static inline bool wf_copied_place_quickly(weft_coro *c)
+{
+    struct wf_shared *s = c->shared;
+    weft_coro *there = s->occupant;
+    if (s->running > 0 || !c->sp)
+        return false;
+    if (there == c)
+        return true;
+    if (there) {
+        char *low = (char *)((uintptr_t)wf_live_low(there->sp) & ~(uintptr_t)7);
+        size_t bytes = (size_t)(s->high - low);
+        if (wf_unlikely(!wf_room_fits(there, bytes, true)))
+            return false;
+        wf_copy_words(there->saved, low, bytes);
+        there->saved_bytes = (uint32_t)bytes;
+        if (there->deepest < bytes)
+            there->deepest = (uint32_t)bytes;
+    }
+    s->occupant = c;
+    wf_copy_words(s->high - c->saved_bytes, c->saved, c->saved_bytes);
+    return true;
+}
+
 /* `c` becomes RUNNING. */
 static inline void wf_copied_runs(struct wf_thread *t, weft_coro *c)
 {
@@ -37,6 +95,9 @@ void *wf_copied_place(weft_coro *c, void *sp);
 
 /* The same from the very stack that is replaced: for wf_switch_through, with the struct wf_shared whose trip says how. */
 struct wf_landing wf_copied_land(void *shared);
+
+/* The most bytes that were live when it was copied out, or are live on its stack now. */
+size_t wf_copied_used(const weft_coro *c);
 
 /* Made or reset: what to begin with. */
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg);

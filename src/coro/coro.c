@@ -72,13 +72,13 @@ static void begin_kept(weft_coro *c, uint32_t mode)
         c->eh = (struct wf_eh_globals){0};
 }
 
-static inline weft_coro *private_new(struct wf_thread *t, unsigned class)
+static weft_coro *private_new(struct wf_thread *t, unsigned class)
 {
-    struct wf_stack *s = wf_stack_take(t, class);
-    if (wf_unlikely(!s))
-        return NULL;
-    weft_coro *c = wf_stack_record(s);
-    c->shared = NULL;
+    weft_coro *c = (weft_coro *)wf_stack_take(t, class);
+    if (c) {
+        c->class = class;
+        c->shared = NULL;
+    }
     return c;
 }
 
@@ -106,21 +106,23 @@ static int name_copy(char **out, const char *name)
     return 0;
 }
 
-WF_NOINLINE static int new_with(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *given)
+/* Everything but the plain case. */
+WF_NOINLINE static int new_general(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *given)
 {
     struct wf_thread *t = &wf_thread_self;
-    weft_coro_opts o;
+    weft_coro_opts o = {0};
     char *name;
-    weft_coro *c;
-    int rc = read_options(&o, given);
-    int class = rc == 0 && o.stack != 0 ? wf_stack_class(o.stack) : 0;
+    int rc = !out || !fn ? -EINVAL : given ? read_options(&o, given) : 0;
     if (rc != 0)
         return rc;
+    if (!t->entered)
+        wf_coro_enter_thread(t);
+    int class = o.stack != 0 ? wf_stack_class(o.stack) : 0;
     if (class < 0 || name_copy(&name, o.name) != 0)
         return -ENOMEM;
 
     uint32_t mode = mode_of(o.flags) | (o.shared ? WF_COPIED : 0);
-    c = o.shared ? copied_new(o.shared, mode) : private_new(t, (unsigned)class);
+    weft_coro *c = o.shared ? copied_new(o.shared, mode) : private_new(t, (unsigned)class);
     if (!c) {
         wf_sys_free(name);
         return -ENOMEM;
@@ -132,27 +134,24 @@ WF_NOINLINE static int new_with(weft_coro **out, weft_fn *fn, void *arg, const w
     } else {
         if (o.flags & WEFT_MEASURE)
             wf_coro_clean_stack(c);
-        c->sp = wf_coro_frame(c, fn, arg);
+        c->sp = wf_coro_frame(c, c, fn, arg);
     }
     wf_set_mode(c, mode);
     *out = c;
     return 0;
 }
 
+/* The plain case calls nothing: no options, and a stack and an id at hand. */
 int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts)
 {
     struct wf_thread *t = &wf_thread_self;
-    if (wf_unlikely(!out || !fn))
-        return -EINVAL;
-    if (wf_unlikely(!t->entered))
-        wf_coro_enter_thread(t);
-    if (opts)
-        return new_with(out, fn, arg, opts);
-    weft_coro *c = private_new(t, 0);
-    if (wf_unlikely(!c))
-        return -ENOMEM;
+    if (wf_unlikely(!out || !fn || opts || !wf_stack_at_hand(t, 0) || !wf_thread_id_at_hand(t)))
+        return new_general(out, fn, arg, opts);
+    weft_coro *c = (weft_coro *)wf_stack_take_at_hand(t, 0);
+    c->class = 0;
+    c->shared = NULL;
     begin(t, c, NULL, NULL);
-    c->sp = wf_coro_frame(c, fn, arg);
+    c->sp = wf_coro_frame(c, c, fn, arg);
     wf_set_mode(c, WF_PLAIN_READY);
     *out = c;
     return 0;
@@ -190,43 +189,52 @@ int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
         wf_copied_start(c, fn, arg);
     } else {
         wf_asan_unpoison(wf_coro_low(c), (size_t)(wf_coro_high(c) - wf_coro_low(c)));
-        c->sp = wf_coro_frame(c, fn, arg);
+        c->sp = wf_coro_frame(c, c, fn, arg);
     }
     wf_set_mode(c, WEFT_CORO_READY | (mode & WF_FOR_LIFE));
     wf_unclaim(c);
     return 0;
 }
 
-WF_COLD static void free_name(weft_coro *c)
-{
-    wf_sys_free(c->name);
-    c->name = NULL;
-}
-
-int weft_coro_free(weft_coro *c)
+/* Everything but the plain case. */
+WF_NOINLINE static int free_general(weft_coro *c)
 {
     struct wf_thread *t = &wf_thread_self;
-    if (wf_unlikely(!c))
+    if (!c)
         return 0;
     uint32_t state = wf_mode(c) & WF_STATE;
-    if (wf_unlikely(state == 0))
+    if (state == 0)
         wf_panic("weft_coro_free", "the coroutine at %p was freed before; free each one once", (void *)c);
-    if (wf_unlikely(state == WEFT_CORO_RUNNING || !wf_claim(t, c)))
+    if (state == WEFT_CORO_RUNNING || !wf_claim(t, c))
         return -EBUSY;
     wf_note_free(c);
     wf_thread_count(t, -1);
     wf_set_mode(c, WF_FREED);
-    if (wf_unlikely(c->name))
-        free_name(c);
-    if (wf_unlikely(c->shared)) {
+    wf_sys_free(c->name);
+    if (c->shared) {
         wf_copied_free(c);
         wf_sys_free(c);
-        return 0;
+    } else {
+        wf_stack_keep(t, c->class, (struct wf_idle *)c);
     }
-    struct wf_stack *s = wf_stack_of_record(c);
-    if (wf_likely(t->stacks))
-        wf_stack_keep(t->stacks, wf_stack_class_of(s), s);
-    else
-        wf_stack_keep_first(t, wf_stack_class_of(s), s);
+    return 0;
+}
+
+/* READY or DONE, and nothing else: the two differ in one bit. */
+static inline bool plain_and_idle(uint32_t mode)
+{
+    _Static_assert((WEFT_CORO_READY | WEFT_CORO_RUNNING) == WEFT_CORO_DONE, "the states' bits");
+    return (mode | WEFT_CORO_RUNNING) == WEFT_CORO_DONE;
+}
+
+/* The plain case calls nothing: ended or never resumed, nothing to release but the stack, and room for that. */
+int weft_coro_free(weft_coro *c)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (wf_unlikely(WF_NOTED || !c || !plain_and_idle(wf_mode(c)) || c->name || !wf_stack_keeps_quietly(t)))
+        return free_general(c);
+    wf_thread_count(t, -1);
+    wf_set_mode(c, WF_FREED);
+    wf_stack_keep_quietly(t, c->class, (struct wf_idle *)c);
     return 0;
 }

@@ -33,9 +33,9 @@ enum {
     WF_PLAIN_READY = WEFT_CORO_READY,
     WF_PLAIN_RUNNING = WEFT_CORO_RUNNING,
 
-    WF_FP = 1 << 2,          /* keeps its own floating-point control words */
-    WF_EH = 1 << 3,          /* keeps its own C++ exception globals */
-    WF_COPIED = 1 << 4,      /* lives on a shared stack */
+    WF_FP = 1 << 2,     /* keeps its own floating-point control words */
+    WF_EH = 1 << 3,     /* keeps its own C++ exception globals */
+    WF_COPIED = 1 << 4, /* lives on a shared stack */
     WF_FOR_LIFE = WF_FP | WF_EH | WF_COPIED,
 
     WF_TRANSFERRED = 1 << 5, /* READY: waits in transfer, so a value goes to its `value` and 1 is returned */
@@ -49,9 +49,12 @@ struct wf_eh_globals {
 };
 
 struct weft_coro {
-    void *sp;                   /* suspended: its own stack pointer; RUNNING: its resumer's */
-    uint32_t mode;              /* atomic, relaxed: other threads look */
-    uint32_t deepest;           /* WF_COPIED: the most bytes that were live at a switch */
+    void *sp;      /* suspended: its own stack pointer; RUNNING: its resumer's */
+    uint32_t mode; /* atomic, relaxed: other threads look */
+    union {
+        uint32_t class;   /* const: of its private stack */
+        uint32_t deepest; /* WF_COPIED: the most bytes that were live at a switch */
+    };
     union {
         struct {
             weft_coro *resumer; /* RUNNING: who gets control back, NULL: a thread's own stack */
@@ -62,13 +65,13 @@ struct weft_coro {
             void *arg;
         } start;
     };
-    uint64_t id;                /* const until reset */
-    char *name;                 /* const; owned; NULL: none */
-    void *user;                 /* const */
-    struct wf_shared *shared;   /* const; NULL: a private stack */
+    uint64_t id;              /* const until reset */
+    char *name;               /* const; owned; NULL: none */
+    void *user;               /* const */
+    struct wf_shared *shared; /* const; NULL: a private stack */
 
-    void *saved;                /* WF_COPIED: room for what is live, `room` bytes; owned */
-    weft_coro *waits_for;       /* WF_COPIED and RUNNING: the one it resumed, whose sp is then its own */
+    void *saved;          /* WF_COPIED: room for what is live, `room` bytes; owned */
+    weft_coro *waits_for; /* WF_COPIED and RUNNING: the one it resumed, whose sp is then its own */
     uint32_t room, saved_bytes;
 
 #if WF_NOTED
@@ -110,7 +113,7 @@ static inline bool wf_fresh(const weft_coro *c)
 /* The lowest and highest byte of the stack it runs on. */
 static inline char *wf_coro_low(const weft_coro *c)
 {
-    return c->shared ? c->shared->low : wf_stack_of_record(c)->low;
+    return c->shared ? c->shared->low : wf_stack_of(c)->low;
 }
 
 static inline char *wf_coro_high(const weft_coro *c)
@@ -138,15 +141,15 @@ static inline uint32_t wf_expect(const weft_coro *current)
 weft_fn wf_noted_begin;
 #endif
 
-/* The context that begins at fn(arg) at the top of c's stack. */
-static inline void *wf_coro_frame(weft_coro *c, weft_fn *fn, void *arg)
+/* The context that begins at fn(arg) at the top of c's stack, which is wf_coro_high(c). */
+static inline void *wf_coro_frame(weft_coro *c, void *top, weft_fn *fn, void *arg)
 {
 #if WF_NOTED
     c->fn = fn;
     c->arg = arg;
-    return wf_frame_make(wf_coro_high(c), wf_noted_begin, c, c);
+    return wf_frame_make(top, wf_noted_begin, c, c);
 #else
-    return wf_frame_make(wf_coro_high(c), fn, arg, c);
+    return wf_frame_make(top, fn, arg, c);
 #endif
 }
 

@@ -21,7 +21,7 @@ void wf_eh_swap(struct wf_eh_globals *kept)
 {
     void *(*get)(void) = __atomic_load_n(&get_globals, __ATOMIC_RELAXED);
     if (!get)
-        return; /* WEFT_CXX asked for in a program that has no C++ caller */
+        return;                        /* WEFT_CXX asked for in a program that has no C++ caller */
     struct wf_eh_globals *now = get(); /* Itanium ABI: the stack of caught exceptions, the count of uncaught ones */
     struct wf_eh_globals other = *kept;
     *kept = *now;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "coro/copied.h"
 
 weft_coro *weft_coro_current(void)
 {
@@ -50,7 +51,7 @@ WF_RAW_MEMORY size_t weft_coro_stack_used(const weft_coro *c)
 {
     const char *high = wf_coro_high(c);
     if (c->shared)
-        return c->deepest;
+        return wf_copied_used(c);
     const uint64_t *word = (const uint64_t *)wf_coro_low(c);
     wf_valgrind_defined(word, (size_t)(high - (const char *)word));
     while ((const char *)word < high && *word == 0)

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
-#define FETCH 16                             /* stacks taken from the slabs at once */
-#define KEEP_STACKS 131072u                  /* a burst of 100,000 and some */
+#define FETCH 16                               /* stacks taken from the slabs at once */
+#define KEEP_STACKS 131072u                    /* a burst of 100,000 and some */
 #define KEEP_BYTES ((size_t)KEEP_STACKS << 18) /* address space: larger stacks are kept in smaller numbers */
 #define KEEP_FEWEST 16u
-#define LOOK_NS 250000000                    /* how often a busy cache looks for what it does not need */
+#define LOOK_NS 250000000 /* how often a busy cache looks for what it does not need */
 
 unsigned wf_stack_keep_at_most(unsigned class)
 {
@@ -34,31 +34,30 @@ static struct wf_stack_cache *cache_of(struct wf_thread *t)
     return t->stacks;
 }
 
-struct wf_stack *wf_stack_fetch(struct wf_thread *t, unsigned class)
+struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class)
 {
     struct wf_stack_cache *cache = cache_of(t);
     unsigned got;
     if (!cache)
         return NULL;
-    struct wf_stack *s = wf_slab_take(class, FETCH, &got);
+    struct wf_idle *s = wf_slab_take(class, FETCH, &got);
     if (!s)
         return NULL;
     struct wf_stack_bin *bin = &cache->bins[class];
     bin->head = s->next;
     bin->count = got - 1;
     bin->unneeded = 0;
-    wf_asan_unpoison(s->low, (size_t)((char *)s - s->low));
-    for (struct wf_stack *idle = s->next; idle; idle = idle->next)
-        wf_asan_poison(idle->low, (size_t)((char *)idle - idle->low));
+    wf_stack_unpoison(s);
+    for (struct wf_idle *idle = s->next; idle; idle = idle->next)
+        wf_stack_poison(idle);
     return s;
 }
 
-/* The list nodes of idle stacks lie outside of what is poisoned. */
 static void give(struct wf_stack_bin *bin, unsigned n)
 {
     if (n == 0)
         return;
-    struct wf_stack *list = bin->head, *last = list;
+    struct wf_idle *list = bin->head, *last = list;
     for (unsigned i = 1; i < n; i++)
         last = last->next;
     bin->head = last->next;
@@ -69,7 +68,8 @@ static void give(struct wf_stack_bin *bin, unsigned n)
     wf_slab_give(list);
 }
 
-void wf_stack_tidy(struct wf_stack_cache *cache, unsigned class)
+/* Gives back what was not needed for a while, or is too much. */
+static void tidy(struct wf_stack_cache *cache, unsigned class)
 {
     struct wf_stack_bin *bin = &cache->bins[class];
     unsigned most = wf_stack_keep_at_most(class);
@@ -104,15 +104,17 @@ void wf_stack_leave(struct wf_thread *t)
     t->stacks = NULL;
 }
 
-void wf_stack_keep_first(struct wf_thread *t, unsigned class, struct wf_stack *s)
+void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s)
 {
-    struct wf_stack_cache *cache = cache_of(t);
-    if (cache) {
-        wf_stack_keep(cache, class, s);
-    } else {
+    if (!cache_of(t)) { /* no memory for a cache: the stack goes to its slab */
         s->next = NULL;
         wf_slab_give(s);
+        return;
     }
+    bool quietly = wf_stack_keeps_quietly(t);
+    wf_stack_keep_quietly(t, class, s);
+    if (!quietly)
+        tidy(t->stacks, class);
 }
 
 int weft_stack_stats(struct weft_stack_stats *out)

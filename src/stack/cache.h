@@ -13,21 +13,23 @@
 
 /* Idle stacks of one class, the last one kept first. */
 struct wf_stack_bin {
-    struct wf_stack *head;
+    struct wf_idle *head;
     uint32_t count;
     uint32_t unneeded; /* the least `count` since the last look: so many were never asked for */
 };
 
+enum { WF_STACK_LOOK_EVERY = 256 };
+
 struct wf_stack_cache {
-    uint32_t used; /* times a stack was kept; every 256th looks at the clock */
+    uint32_t used;  /* times a stack was kept; every so often it looks at the clock */
     int64_t looked; /* when the last look was */
     struct wf_stack_bin bins[WF_STACK_CLASSES];
 };
 
 /* The bin is empty: fetches some. NULL: no memory. */
-WF_COLD struct wf_stack *wf_stack_fetch(struct wf_thread *t, unsigned class);
-/* Gives back what was not needed for a while, or is too much. */
-WF_COLD void wf_stack_tidy(struct wf_stack_cache *cache, unsigned class);
+WF_COLD struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class);
+/* Keeps a stack, and now and then gives back what was not needed for a while, or is too much. */
+void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s);
 /* Gives everything back; the number of stacks. */
 WF_COLD size_t wf_stack_trim(struct wf_thread *t);
 /* The thread ends. */
@@ -36,33 +38,43 @@ WF_COLD void wf_stack_leave(struct wf_thread *t);
 /* The most stacks of a class that a thread keeps. */
 unsigned wf_stack_keep_at_most(unsigned class);
 
-static inline struct wf_stack *wf_stack_take(struct wf_thread *t, unsigned class)
+/* Whether a stack can be had without a call. */
+static inline bool wf_stack_at_hand(const struct wf_thread *t, unsigned class)
 {
-    struct wf_stack_cache *cache = t->stacks;
-    if (wf_unlikely(!cache || !cache->bins[class].head))
-        return wf_stack_fetch(t, class);
-    struct wf_stack_bin *bin = &cache->bins[class];
-    struct wf_stack *s = bin->head;
-    wf_asan_unpoison(s->low, (size_t)((char *)s - s->low));
+    return t->stacks && t->stacks->bins[class].head;
+}
+
+static inline struct wf_idle *wf_stack_take_at_hand(struct wf_thread *t, unsigned class)
+{
+    struct wf_stack_bin *bin = &t->stacks->bins[class];
+    struct wf_idle *s = bin->head;
+    wf_stack_unpoison(s);
     bin->head = s->next;
+    __builtin_prefetch(s->next, 1); /* it will be the next one's record: a page and a line that nobody touched lately */
     if (--bin->count < bin->unneeded)
         bin->unneeded = bin->count;
     return s;
 }
 
-/* The cache exists: a thread that frees has either made one or calls wf_stack_keep_first. */
-static inline void wf_stack_keep(struct wf_stack_cache *cache, unsigned class, struct wf_stack *s)
+static inline struct wf_idle *wf_stack_take(struct wf_thread *t, unsigned class)
 {
-    struct wf_stack_bin *bin = &cache->bins[class];
+    return wf_stack_at_hand(t, class) ? wf_stack_take_at_hand(t, class) : wf_stack_fetch(t, class);
+}
+
+/* Whether a stack can be kept without a call: there is a cache, and it is not time to look at it. */
+static inline bool wf_stack_keeps_quietly(const struct wf_thread *t)
+{
+    return t->stacks && (t->stacks->used + 1) % WF_STACK_LOOK_EVERY != 0;
+}
+
+static inline void wf_stack_keep_quietly(struct wf_thread *t, unsigned class, struct wf_idle *s)
+{
+    struct wf_stack_bin *bin = &t->stacks->bins[class];
     s->next = bin->head;
     bin->head = s;
     bin->count++;
-    wf_asan_poison(s->low, (size_t)((char *)s - s->low));
-    if (wf_unlikely((++cache->used & 255) == 0))
-        wf_stack_tidy(cache, class);
+    t->stacks->used++;
+    wf_stack_poison(s);
 }
-
-/* As wf_stack_keep, on a thread that may have no cache yet; without memory for one the stack goes to its slab. */
-WF_COLD void wf_stack_keep_first(struct wf_thread *t, unsigned class, struct wf_stack *s);
 
 #endif

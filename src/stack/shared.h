@@ -34,18 +34,18 @@ struct wf_shared {
     size_t running;             /* its coroutines that are RUNNING, waiting ones included */
     struct wf_thread *thread;   /* which thread runs them. atomic: others look */
     struct wf_trip trip;
-    weft_fn *start_fn;          /* what a coroutine that is placed for the first time begins with */
+    weft_fn *start_fn; /* what a coroutine that is placed for the first time begins with */
     void *start_arg;
-    weft_stacks *pool;          /* const */
-    void *base;                 /* const: the mapping */
-    int guard;                  /* const: enum wf_guard */
-    unsigned valgrind;          /* const */
+    weft_stacks *pool; /* const */
+    void *base;        /* const: the mapping */
+    int guard;         /* const: enum wf_guard */
+    unsigned valgrind; /* const */
 };
 
 struct weft_stacks {
-    size_t count;     /* const */
-    size_t bytes;     /* const: of one mapping */
-    size_t next;      /* atomic: whose turn it is */
+    size_t count;      /* const */
+    size_t bytes;      /* const: of one mapping */
+    size_t next;       /* atomic: whose turn it is */
     size_t coroutines; /* atomic: that use the pool */
     struct wf_shared stacks[];
 };

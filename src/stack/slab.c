@@ -25,17 +25,17 @@
 
 /* guarded by: lock, all of it, except what is const */
 struct wf_slab {
-    char *base;             /* const */
-    unsigned class;         /* const */
-    unsigned count;         /* const: stacks in it */
-    uint64_t idle;          /* bit i: stack i is here, not handed out */
-    uint64_t returned;      /* wf_slab_give: came back in this call */
-    uint64_t guards;        /* bit i: stack i has a guard */
-    enum wf_guard kind;     /* const: advice covers all; mapping is made one by one as stacks are first taken */
+    char *base;                   /* const */
+    unsigned class;               /* const */
+    unsigned count;               /* const: stacks in it */
+    uint64_t idle;                /* bit i: stack i is here, not handed out */
+    uint64_t returned;            /* wf_slab_give: came back in this call */
+    uint64_t guards;              /* bit i: stack i has a guard */
+    enum wf_guard kind;           /* const: advice covers all; mapping is made one by one as stacks are first taken */
     struct wf_slab *next, **link; /* in its class's list while idle != 0 */
     struct wf_slab *next_returned;
     struct wf_slab *next_of_all, **link_of_all; /* in the list of all slabs, where leak checkers find them */
-    unsigned valgrind[];    /* one per stack, with valgrind only */
+    unsigned valgrind[];                        /* one per stack, with valgrind only */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,20 +88,14 @@ int wf_stack_class(size_t usable)
 
 size_t wf_stack_stride(unsigned class)
 {
-    if (class == 0)
-        return ladder(WEFT_STACK_DEFAULT);
-    unsigned shift = SMALLEST_SHIFT + (class - 1) / 4;
-    return ((size_t)1 << shift) + (((class - 1) % 4) << (shift - 2));
-}
-
-unsigned wf_stack_class_of(const struct wf_stack *s)
-{
-    return s->slab->class;
-}
-
-size_t wf_stack_bytes(const struct wf_stack *s)
-{
-    return (size_t)((char *)wf_stack_record((struct wf_stack *)(uintptr_t)s) - s->low);
+    size_t page = wf_sys_page(), stride;
+    if (class == 0) {
+        stride = ladder(WEFT_STACK_DEFAULT);
+    } else {
+        unsigned shift = SMALLEST_SHIFT + (class - 1) / 4;
+        stride = ((size_t)1 << shift) + (((class - 1) % 4) << (shift - 2));
+    }
+    return stride | page; /* a multiple of pages becomes an odd one */
 }
 
 static char *stack_base(const struct wf_slab *slab, unsigned i)
@@ -109,10 +103,10 @@ static char *stack_base(const struct wf_slab *slab, unsigned i)
     return slab->base + i * wf_stack_stride(slab->class);
 }
 
-static struct wf_stack *stack_top(const struct wf_slab *slab, unsigned i)
+static struct wf_idle *stack_record(const struct wf_slab *slab, unsigned i)
 {
     char *end = stack_base(slab, i) + wf_stack_stride(slab->class);
-    return (struct wf_stack *)(end - (i % COLOURS) * LINE - sizeof(struct wf_stack));
+    return (struct wf_idle *)(end - (i % COLOURS) * LINE - WF_STACK_TOP_BYTES);
 }
 
 static uint64_t all_of(const struct wf_slab *slab)
@@ -205,24 +199,28 @@ static void slab_free(struct wf_slab *slab)
     wf_sys_free(slab);
 }
 
-static struct wf_stack *hand_out(struct wf_slab *slab)
+static struct wf_idle *hand_out(struct wf_slab *slab)
 {
     unsigned i = (unsigned)__builtin_ctzll(slab->idle);
-    struct wf_stack *s = stack_top(slab, i);
+    struct wf_idle *s = stack_record(slab, i);
     slab->idle &= slab->idle - 1;
     if (slab->idle == 0)
         unlink_idle(slab);
     bool guarded = guard_one(slab, i);
-    wf_asan_unpoison(s, sizeof *s);
-    *s = (struct wf_stack){.slab = slab, .low = stack_base(slab, i) + wf_guard_bytes(), .index = i, .guarded = guarded};
+    wf_asan_unpoison(s, WF_STACK_TOP_BYTES);
+    *wf_stack_of(s) = (struct wf_stack){.slab = slab,
+                                        .low = stack_base(slab, i) + wf_guard_bytes(),
+                                        .class = slab->class,
+                                        .index = (uint16_t)i,
+                                        .guarded = guarded};
     stats.stacks++;
     *(guarded ? &stats.guarded : &stats.unguarded) += 1;
     return s;
 }
 
-struct wf_stack *wf_slab_take(unsigned class, unsigned want, unsigned *got)
+struct wf_idle *wf_slab_take(unsigned class, unsigned want, unsigned *got)
 {
-    struct wf_stack *list = NULL;
+    struct wf_idle *list = NULL, **tail = &list;
     pthread_once(&once, set_up);
     wf_slab_lock();
     for (*got = 0; *got < want; ++*got) {
@@ -231,10 +229,10 @@ struct wf_stack *wf_slab_take(unsigned class, unsigned want, unsigned *got)
             break; /* a new mapping only for what is needed now */
         if (!slab && !(slab = slab_new(class)))
             break;
-        struct wf_stack *s = hand_out(slab);
-        s->next = list;
-        list = s;
+        *tail = hand_out(slab);
+        tail = &(*tail)->next;
     }
+    *tail = NULL;
     wf_slab_unlock();
     return list;
 }
@@ -252,13 +250,14 @@ static void discard_returned(struct wf_slab *slab)
     }
 }
 
-void wf_slab_give(struct wf_stack *list)
+void wf_slab_give(struct wf_idle *list)
 {
     struct wf_slab *touched = NULL;
     wf_slab_lock();
-    for (struct wf_stack *s = list, *next; s; s = next) {
+    for (struct wf_idle *idle = list, *next; idle; idle = next) {
+        struct wf_stack *s = wf_stack_of(idle);
         struct wf_slab *slab = s->slab;
-        next = s->next;
+        next = idle->next;
         if (!slab->returned) {
             slab->next_returned = touched;
             touched = slab;

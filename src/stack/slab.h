@@ -6,8 +6,8 @@
  *      base                                                        base + stride
  *      | guard | lowest byte ............ grows down ....... | top |  | guard | ...
  *
- * The top holds the owner's record and a struct wf_stack. Tops are moved down by a few cache lines, differently from
- * stack to stack ("colour"): stacks are a power of two apart, and their hottest lines would share one cache set.
+ * At the top are the owner's record and a struct wf_stack. Tops are moved down by a few cache lines, differently from
+ * stack to stack ("colour"): stacks are whole pages apart, and their hottest lines would share one cache set.
  *
  * A slab with no stack handed out is unmapped at once: guards and touched pages keep half a KiB of page table per stack
  * alive. A stack that comes back to a slab that stays loses its pages, not its guard.
@@ -23,31 +23,42 @@
 
 struct wf_slab;
 
-/* Sits at the top of every private stack that is handed out. owner: whoever has the stack. */
+/* The end of every private stack that is handed out. const while it is. */
 struct wf_stack {
-    struct wf_stack *next; /* in a cache: the next idle stack */
-    struct wf_slab *slab;  /* const */
-    char *low;             /* const: the lowest usable byte; below it lies the guard */
-    uint32_t index;        /* const: which of the slab's stacks */
-    uint32_t guarded;      /* const: whether there is a guard */
+    struct wf_slab *slab;
+    char *low; /* the lowest usable byte; below it lies the guard */
+    uint32_t class;
+    uint16_t index;   /* which of the slab's stacks */
+    uint16_t guarded; /* whether there is a guard */
 };
 
-/* Bytes at the top of a stack for the owner's record and struct wf_stack, which comes last. */
+/* A stack is known by its owner's record, which is where the stack begins to grow. An idle one is in a list. */
+struct wf_idle {
+    struct wf_idle *next; /* the first word of the record */
+};
+
+/* Bytes from a stack's record to its end: the record, and struct wf_stack, which comes last. */
 #if WF_NOTED
 #define WF_STACK_TOP_BYTES ((size_t)256)
 #else
 #define WF_STACK_TOP_BYTES ((size_t)192)
 #endif
 
-/* The owner's record: the lowest byte of the top, aligned to a cache line. */
-static inline void *wf_stack_record(struct wf_stack *s)
-{
-    return (char *)s + sizeof *s - WF_STACK_TOP_BYTES;
-}
-
-static inline struct wf_stack *wf_stack_of_record(const void *record)
+static inline struct wf_stack *wf_stack_of(const void *record)
 {
     return (struct wf_stack *)((char *)(uintptr_t)record + WF_STACK_TOP_BYTES - sizeof(struct wf_stack));
+}
+
+/* ASan: an idle stack must not be touched; only its link may be. */
+static inline void wf_stack_poison(struct wf_idle *s)
+{
+    wf_asan_poison(wf_stack_of(s)->low, (size_t)((char *)s - wf_stack_of(s)->low));
+    wf_asan_poison(s + 1, WF_STACK_TOP_BYTES - sizeof *s - sizeof(struct wf_stack));
+}
+
+static inline void wf_stack_unpoison(struct wf_idle *s)
+{
+    wf_asan_unpoison(wf_stack_of(s)->low, (size_t)((char *)wf_stack_of(s) - wf_stack_of(s)->low));
 }
 
 /*
@@ -59,17 +70,17 @@ enum { WF_STACK_CLASSES = 1 + 4 * 34 };
 /* The class for `usable` bytes; negative if no address space holds it. */
 int wf_stack_class(size_t usable);
 
-/* Usable bytes of a stack, record and top aside. */
-size_t wf_stack_bytes(const struct wf_stack *s);
-unsigned wf_stack_class_of(const struct wf_stack *s);
-/* Address space that a stack of this class takes. */
+/*
+ * Address space that a stack of this class takes: an odd number of pages. Were it a power of two, the pages in use of
+ * all stacks would share a few sets of the TLB, and their page table entries a few sets of the caches.
+ */
 size_t wf_stack_stride(unsigned class);
 
 /* Takes up to `want` stacks of a class as a list; NULL: no memory. *got says how many. */
-struct wf_stack *wf_slab_take(unsigned class, unsigned want, unsigned *got);
+struct wf_idle *wf_slab_take(unsigned class, unsigned want, unsigned *got);
 
 /* Gives a list of stacks back; their memory goes to the system. */
-void wf_slab_give(struct wf_stack *list);
+void wf_slab_give(struct wf_idle *list);
 
 struct wf_slab_stats {
     size_t slabs, reserved, stacks, guarded, unguarded;

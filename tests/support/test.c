@@ -88,7 +88,7 @@ static size_t read_all(int fd, char *text, size_t room)
 
 void test_child(const char *file, int line, void (*fn)(void *), void *arg, int signal, const char *say)
 {
-    int pipefd[2], status;
+    int pipefd[2], status, failed_before = *failures();
     char said[16384];
     fflush(stdout);
     if (pipe(pipefd) != 0) {
@@ -112,10 +112,12 @@ void test_child(const char *file, int line, void (*fn)(void *), void *arg, int s
         ;
     int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) != 0 ? TEST_EXITS : 0;
     if (ended_by != signal)
-        test_failed(file, line, "the child ended by signal %d, not %d (%d: a status that is not 0); it said: %s", ended_by,
-                    signal, TEST_EXITS, said);
+        test_failed(file, line, "the child ended by signal %d, not %d (%d: a status that is not 0); it said: %s",
+                    ended_by, signal, TEST_EXITS, said);
     else if (say && !strstr(said, say))
         test_failed(file, line, "the child did not say \"%s\" but: %s", say, said);
+    else if (*failures() != failed_before)
+        fprintf(stderr, "%s:%d: in the child: %s", file, line, said);
 }
 
 uint64_t test_seed(void)

@@ -1,0 +1,51 @@
+# The short names for what people do here. The work is in the CMake presets (CMakePresets.json) and in tools/.
+
+EXAMPLE ?= generator
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export CTEST_PARALLEL_LEVEL := $(JOBS)
+
+.NOTPARALLEL:
+.PHONY: help run test test-full test-mutants stress bench install check clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
+
+run: ## build the release and run an example (EXAMPLE=generator)
+	@tools/setup run
+	cmake --preset release && cmake --build --preset release --target example-$(EXAMPLE)
+	build/release/examples/$(EXAMPLE)
+
+test: ## the tests in the builds dev, asan and tsan; outside programs; layers and headers
+	@tools/setup run test
+	@tools/test quick
+
+test-full: ## the tests in all other builds (clang, other processors, valgrind), and the mutants
+	@tools/setup run test full
+	@tools/test full
+
+test-mutants: ## break the library in known ways: every break must turn a test red
+	@tools/setup run test
+	@tools/test mutants
+
+stress: ## the long tests under load
+	@tools/setup run test
+	@tools/test stress
+
+bench: ## measure; BENCH_ARGS="..." go to the bench program
+	@tools/setup run bench
+	cmake --preset release && cmake --build --preset release
+	build/release/bench/bench-coro $(BENCH_ARGS)
+
+install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
+	@tools/setup run
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static
+	DESTDIR="$(DESTDIR)" cmake --install build/release
+
+check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers
+	@tools/setup run test check
+	@tools/check
+
+clean: ## remove every build
+	rm -rf build
