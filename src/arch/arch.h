@@ -64,10 +64,15 @@ WF_HIDDEN void *wf_coro_end(void *end_arg, void *value);
 #if defined(WF_UCONTEXT)
 #include <ucontext.h>
 
+#include "arch/fp.h"
+
 struct wf_frame {
     ucontext_t context;
-    void *value; /* what the switch that saved this returns */
-    void *low;   /* nothing below is live */
+    void *value;        /* what the switch that saved this returns */
+    void *low;          /* nothing below is live */
+    struct wf_fp words; /* the thread's, handed over by whoever switches here: ucontext would bring back old ones */
+    weft_fn *fn;        /* made and never switched to: what to begin with */
+    void *arg, *end_arg;
 };
 #define WF_FRAME_BYTES WF_ROUND_UP(sizeof(struct wf_frame), (size_t)16)
 

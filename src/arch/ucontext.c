@@ -24,24 +24,41 @@ static void *join(int high, int low)
     return (void *)(uintptr_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
 }
 
-static void begin(int fn_high, int fn_low, int arg_high, int arg_low, int end_high, int end_low)
+/* What goes with a switch: the value, and the thread's floating-point control words. */
+static void hand_over(struct wf_frame *there, void *value)
 {
-    weft_fn *fn = (weft_fn *)join(fn_high, fn_low);
-    wf_coro_end(join(end_high, end_low), fn(join(arg_high, arg_low)));
+    there->value = value;
+    wf_fp_read(&there->words);
+}
+
+static void *take_over(struct wf_frame *here)
+{
+    struct wf_fp scratch;
+    wf_fp_swap(&here->words, &scratch);
+    return here->value;
+}
+
+static void begin(int high, int low)
+{
+    struct wf_frame *frame = join(high, low);
+    take_over(frame);
+    wf_coro_end(frame->end_arg, frame->fn(frame->arg));
 }
 
 void *wf_frame_make_slowly(void *top, weft_fn *fn, void *arg, void *end_arg)
 {
     enum { SMALLEST = 4096 }; /* makecontext wants a size; only the upper end matters */
     struct wf_frame *frame = (struct wf_frame *)((char *)top - WF_FRAME_BYTES);
-    struct halves f = split((void *)fn), a = split(arg), e = split(end_arg);
+    struct halves self = split(frame);
     getcontext(&frame->context);
     frame->context.uc_stack.ss_sp = (char *)frame - SMALLEST;
     frame->context.uc_stack.ss_size = SMALLEST;
     frame->context.uc_link = NULL;
-    makecontext(&frame->context, (void (*)(void))begin, 6, f.high, f.low, a.high, a.low, e.high, e.low);
-    frame->value = NULL;
+    makecontext(&frame->context, (void (*)(void))begin, 2, self.high, self.low);
     frame->low = (char *)frame - SMALLEST;
+    frame->fn = fn;
+    frame->arg = arg;
+    frame->end_arg = end_arg;
     return frame;
 }
 
@@ -50,16 +67,16 @@ void *wf_switch(void **save, void *to, void *value)
     struct wf_frame here, *there = to;
     here.low = (char *)alloca(16) - 128; /* the stack pointer of this frame, and a red zone */
     *save = &here;
-    there->value = value;
+    hand_over(there, value);
     if (swapcontext(&here.context, &there->context) != 0)
         wf_panic("wf_switch", "swapcontext failed");
-    return here.value;
+    return take_over(&here);
 }
 
 void *wf_switch_last(void *to, void *value)
 {
     struct wf_frame *there = to;
-    there->value = value;
+    hand_over(there, value);
     setcontext(&there->context);
     wf_panic("wf_switch_last", "setcontext failed");
 }
@@ -76,7 +93,7 @@ static void pass(int high, int low)
     struct passage *p = join(high, low);
     struct wf_landing landing = p->land(p->arg);
     struct wf_frame *there = landing.sp;
-    there->value = landing.value;
+    hand_over(there, landing.value);
     setcontext(&there->context);
     wf_panic("wf_switch_through", "setcontext failed");
 }
@@ -98,5 +115,5 @@ void *wf_switch_through(void **save, void *top, struct wf_landing (*land)(void *
     makecontext(&p->context, (void (*)(void))pass, 2, self.high, self.low);
     if (swapcontext(&here.context, &p->context) != 0)
         wf_panic("wf_switch_through", "swapcontext failed");
-    return here.value;
+    return take_over(&here);
 }

@@ -94,6 +94,15 @@ static inline void wf_valgrind_forget(unsigned id)
     (void)id;
 }
 
+/* Valgrind: memory of a stack that is about to be written from elsewhere; what lay below a stack pointer was forbidden. */
+static inline void wf_valgrind_writable(const void *lo, size_t bytes)
+{
+#if WF_VALGRIND
+    VALGRIND_MAKE_MEM_UNDEFINED(lo, bytes);
+#endif
+    (void)lo, (void)bytes;
+}
+
 /* Valgrind: memory that is about to be read on purpose although nobody wrote it. */
 static inline void wf_valgrind_defined(const void *lo, size_t bytes)
 {

@@ -34,8 +34,8 @@ int wf_sys_discard(void *base, size_t bytes);
 int wf_sys_guard(void *base, size_t bytes);
 int wf_sys_guard_many(const struct iovec *ranges, size_t count);
 
-/* Whether the kernel can read the byte at `p`: asked by a call that would answer EFAULT. */
-bool wf_sys_readable(const void *p);
+/* Whether the kernel says that the page may not be touched. False also when the kernel cannot tell. */
+bool wf_sys_forbidden(void *page);
 
 /* The most mappings this process may have. */
 size_t wf_sys_mapping_limit(void);

@@ -16,7 +16,7 @@ static uint64_t next_ids = 1;     /* atomic */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;
-static void (*on_leave)(struct wf_thread *); /* const after the first wf_thread_enter */
+static void (*on_leave)(struct wf_thread *); /* atomic: every wf_thread_enter writes the same */
 
 struct wf_thread *wf_thread_now(void)
 {
@@ -28,7 +28,7 @@ struct wf_thread *wf_thread_now(void)
 static void thread_ends(void *state)
 {
     struct wf_thread *t = state;
-    on_leave(t);
+    __atomic_load_n(&on_leave, __ATOMIC_RELAXED)(t);
     pthread_mutex_lock(&list_lock);
     live_of_the_ended += t->live;
     *t->link = t->next;

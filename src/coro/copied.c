@@ -84,6 +84,7 @@ WF_RAW_MEMORY static void save(weft_coro *c)
 WF_RAW_MEMORY static void put_back(weft_coro *c)
 {
     char *low = c->shared->high - c->saved_bytes;
+    wf_valgrind_writable(low, c->saved_bytes);
     wf_copy_words(low, c->saved, c->saved_bytes);
 #if WF_ASAN
     char *to = shadow_of(low), *from = (char *)c->saved + c->saved_bytes;

@@ -68,6 +68,7 @@ static inline bool wf_copied_place_quickly(weft_coro *c)
             there->deepest = (uint32_t)bytes;
     }
     s->occupant = c;
+    wf_valgrind_writable(s->high - c->saved_bytes, c->saved_bytes);
     wf_copy_words(s->high - c->saved_bytes, c->saved, c->saved_bytes);
     return true;
 }

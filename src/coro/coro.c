@@ -207,6 +207,8 @@ WF_NOINLINE static int free_general(weft_coro *c)
         wf_panic("weft_coro_free", "the coroutine at %p was freed before; free each one once", (void *)c);
     if (state == WEFT_CORO_RUNNING || !wf_claim(t, c))
         return -EBUSY;
+    if (!t->entered)
+        wf_coro_enter_thread(t); /* what it keeps and counts must not be lost when it ends */
     wf_note_free(c);
     wf_thread_count(t, -1);
     wf_set_mode(c, WF_FREED);

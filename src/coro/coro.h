@@ -144,6 +144,7 @@ weft_fn wf_noted_begin;
 /* The context that begins at fn(arg) at the top of c's stack, which is wf_coro_high(c). */
 static inline void *wf_coro_frame(weft_coro *c, void *top, weft_fn *fn, void *arg)
 {
+    wf_valgrind_writable((char *)top - WF_FRAME_BYTES, WF_FRAME_BYTES);
 #if WF_NOTED
     c->fn = fn;
     c->arg = arg;

@@ -9,6 +9,8 @@
 
 #include "base/panic.h"
 
+#define NOT_EXCHANGED UINTPTR_MAX
+
 static void *(*get_globals)(void); /* atomic: set once, read by all */
 
 void wf_eh_learn(void *(*eh_globals)(void))
@@ -20,8 +22,14 @@ void wf_eh_learn(void *(*eh_globals)(void))
 void wf_eh_swap(struct wf_eh_globals *kept)
 {
     void *(*get)(void) = __atomic_load_n(&get_globals, __ATOMIC_RELAXED);
-    if (!get)
-        return;                        /* WEFT_CXX asked for in a program that has no C++ caller */
+    if (kept->uncaught == NOT_EXCHANGED) { /* on the way in; so not on the way out either, whoever came meanwhile */
+        *kept = (struct wf_eh_globals){0};
+        return;
+    }
+    if (!get) { /* WEFT_CXX asked for in a program that has no C++ caller so far */
+        kept->uncaught = NOT_EXCHANGED;
+        return;
+    }
     struct wf_eh_globals *now = get(); /* Itanium ABI: the stack of caught exceptions, the count of uncaught ones */
     struct wf_eh_globals other = *kept;
     *kept = *now;

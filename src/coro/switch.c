@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void *jump_through(enum returns typ
 /* The switch itself, in one place: puts `to` on its stack if that is shared, delivers the value, and goes. */
 static inline __attribute__((always_inline)) void *go(enum returns type, struct wf_thread *t, const struct way w)
 {
-    bool replaces_own_stack = wf_copied(w.to) && wf_copied(w.from) && w.from->shared == w.to->shared;
+    bool replaces_own_stack = w.from && w.to && w.to->shared && w.from->shared == w.to->shared;
     void *sp = w.to_sp;
     if (replaces_own_stack) {
         w.to->shared->trip = (struct wf_trip){

@@ -20,14 +20,14 @@ size_t wf_guard_bytes(void)
     return WIDTH > page ? WIDTH : page;
 }
 
-/* Guards a page and asks the kernel to read it: only EFAULT shows a guard. */
+/* Guards a page and asks the kernel to bring it in: only a refusal shows a guard. */
 static int probe(void)
 {
     size_t page = wf_sys_page();
     char *trial = wf_sys_map(page);
     if (!trial)
         return UNKNOWN;
-    bool works = wf_sys_guard(trial, page) == 0 && !wf_sys_readable(trial);
+    bool works = wf_sys_guard(trial, page) == 0 && wf_sys_forbidden(trial);
     wf_sys_unmap(trial, page);
     return works ? WORKS : FAILS;
 }

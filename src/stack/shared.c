@@ -16,7 +16,8 @@
 
 static void unmap(struct wf_shared *s, size_t bytes)
 {
-    wf_valgrind_forget(s->valgrind);
+    wf_valgrind_forget(s->valgrind[0]);
+    wf_valgrind_forget(s->valgrind[1]);
     wf_asan_unpoison(s->base, bytes);
     wf_sys_unmap(s->base, bytes);
     if (s->guard == WF_GUARD_MAPPING) {
@@ -37,7 +38,8 @@ static bool map(struct wf_shared *s, weft_stacks *pool, size_t usable)
     wf_slab_lock();
     s->guard = wf_guard_any(base);
     wf_slab_unlock();
-    s->valgrind = wf_valgrind_stack(base, pool->bytes);
+    s->valgrind[0] = wf_valgrind_stack(base, (size_t)(s->high - base));
+    s->valgrind[1] = wf_valgrind_stack(s->high, (size_t)(s->passage - s->high));
     return true;
 }
 
@@ -48,7 +50,7 @@ int weft_stacks_new(weft_stacks **out, size_t count, size_t size)
         size = WEFT_STACK_DEFAULT;
     if (!out || count == 0 || size < WEFT_STACK_MIN)
         return -EINVAL;
-    if (size > UINT32_MAX - page || count > (SIZE_MAX / 2) / sizeof(struct wf_shared))
+    if (size > INT32_MAX || count > (SIZE_MAX / 2) / sizeof(struct wf_shared))
         return -ENOMEM;
     size = WF_ROUND_UP(size, page);
     weft_stacks *pool = wf_sys_malloc(sizeof *pool + count * sizeof pool->stacks[0]);

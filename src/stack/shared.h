@@ -36,10 +36,10 @@ struct wf_shared {
     struct wf_trip trip;
     weft_fn *start_fn; /* what a coroutine that is placed for the first time begins with */
     void *start_arg;
-    weft_stacks *pool; /* const */
-    void *base;        /* const: the mapping */
-    int guard;         /* const: enum wf_guard */
-    unsigned valgrind; /* const */
+    weft_stacks *pool;    /* const */
+    void *base;           /* const: the mapping */
+    int guard;            /* const: enum wf_guard */
+    unsigned valgrind[2]; /* const */
 };
 
 struct weft_stacks {

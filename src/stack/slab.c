@@ -93,7 +93,7 @@ size_t wf_stack_stride(unsigned class)
         stride = ladder(WEFT_STACK_DEFAULT);
     } else {
         unsigned shift = SMALLEST_SHIFT + (class - 1) / 4;
-        stride = ((size_t)1 << shift) + (((class - 1) % 4) << (shift - 2));
+        stride = ((size_t)1 << shift) + ((size_t)((class - 1) % 4) << (shift - 2));
     }
     return stride | page; /* a multiple of pages becomes an odd one */
 }

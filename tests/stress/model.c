@@ -14,7 +14,7 @@
 #include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_TSAN
+#if WF_TSAN || WF_VALGRIND
 enum { STEPS = 100000, SLOTS = 64 };
 #else
 enum { STEPS = 10000000, SLOTS = 200 };

@@ -282,7 +282,9 @@ TEST(registers_are_kept_across_switches)
 static void *aligned(void *arg)
 {
     _Alignas(16) char here[16];
-    *(uintptr_t *)arg = (uintptr_t)here % 16;
+    uintptr_t address = (uintptr_t)here;
+    __asm__ volatile("" : "+r"(address)); /* else the compiler answers by itself */
+    *(uintptr_t *)arg = address % 16;
     return NULL;
 }
 

@@ -8,8 +8,8 @@
 #include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_TSAN
-enum { DEPTH = 2000 }; /* TSan keeps a context of some hundred KiB for each */
+#if WF_TSAN || WF_VALGRIND
+enum { DEPTH = 2000 }; /* TSan keeps a context of some hundred KiB for each; valgrind searches a list of stacks */
 #else
 enum { DEPTH = 100000 };
 #endif

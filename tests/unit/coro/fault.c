@@ -84,7 +84,7 @@ static void use_coroutine(void *made)
     run_and_free(made);
 }
 
-/* What a thread keeps for ever is there, so that it is not taken for a leak; guards were tried out; no stack is kept. */
+/* What a thread keeps for ever is there, so that it is not taken for a leak; guards are known; no stack is kept. */
 static void warm_up(void)
 {
     weft_coro *c;
