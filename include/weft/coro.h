@@ -19,6 +19,15 @@
  *
  * Signal masks and floating-point control words belong to the thread (see WEFT_FPENV).
  *
+ * Signals: the first coroutine of a process installs a handler for SIGSEGV, and the first of a thread an alternate signal
+ * stack if the thread has none. A fault in the guard below the running coroutine's stack prints one line that names the
+ * coroutine and what to raise, and then the process dies of it as it would have. Any other fault goes to whoever handled
+ * SIGSEGV before. A handler that is installed later replaces ours, and overflows are then silent.
+ *
+ * "Panics" means: one line on standard error that says what to do, then abort(). A coroutine that is used after it was
+ * freed is undefined behaviour, and panics while its memory waits for the next one. Debug builds are those made with
+ * -DWEFT_DEBUG=ON.
+ *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */
 #ifndef WEFT_CORO_H
@@ -26,15 +35,21 @@
 
 #include <weft/api.h>
 #include <weft/stack.h>
+
 #ifdef __cplusplus
-#include <cxxabi.h>
+/* The C++ runtime's, as the Itanium ABI has it; weak: a program without that runtime has no exceptions to keep. */
+namespace __cxxabiv1
+{
+struct __cxa_eh_globals;
+extern "C" __cxa_eh_globals *__cxa_get_globals() noexcept __attribute__((weak));
+} // namespace __cxxabiv1
 #endif
 
 WEFT_BEGIN_DECLS
 
 typedef struct weft_coro weft_coro;
 
-/** Where a coroutine is in its life; see the picture above. */
+/** Where a coroutine is in its life; see the picture above. Write `enum`: weft_coro_state() has the same name. */
 enum weft_coro_state {
     WEFT_CORO_READY = 1,   /* never resumed, or yielded: may be resumed */
     WEFT_CORO_RUNNING = 2, /* runs, or waits for one that it resumed */
@@ -43,16 +58,18 @@ enum weft_coro_state {
 
 /** Flags of weft_coro_opts. */
 enum {
-    WEFT_FPENV = 1u << 0,   /* it keeps its own floating-point control words (rounding, traps, flush to zero) */
-    WEFT_CXX = 1u << 1,     /* it keeps its own C++ exception state; C++ callers of weft_coro_new get it unasked */
+    WEFT_FPENV = 1u << 0, /* it keeps its own floating-point control words (rounding, traps, flush to zero) */
+    WEFT_CXX = 1u << 1,   /* it keeps its own C++ exception state; C++ callers of weft_coro_new get it unasked, and for
+                               C callers it takes effect once any C++ code has called weft_coro_new */
     WEFT_MEASURE = 1u << 2, /* it starts on untouched memory, so that weft_coro_stack_used() is its own mark */
 };
 
 /** How to make a coroutine. NULL options, or a zero field, mean the default. */
 typedef struct weft_coro_opts {
-    size_t size;         /* sizeof(weft_coro_opts); 0 means the first release's size */
-    size_t stack;        /* bytes of stack, 0: WEFT_STACK_DEFAULT; rounded up to pages; less than WEFT_STACK_MIN
-                            is -EINVAL; must be 0 with `shared`, whose stacks have their own size */
+    size_t size;  /* sizeof(weft_coro_opts); 0 means the first release's size; with a larger one than the library
+                            knows, the bytes beyond must be zero */
+    size_t stack; /* bytes of stack at least, 0: WEFT_STACK_DEFAULT; rounded up, as stacks come in four sizes to a
+                            doubling; less than WEFT_STACK_MIN is -EINVAL; must be 0 with `shared` */
     weft_stacks *shared; /* run on one of these shared stacks instead of a private one; must outlive the coroutine */
     const char *name;    /* for messages; copied */
     void *user;          /* yours; see weft_coro_user() */
@@ -63,9 +80,11 @@ typedef struct weft_coro_opts {
 /**
  * Makes a coroutine that will run fn(arg). Nothing runs yet.
  *
- * Pass NULL options for the defaults. Compiled as C++ this is an inline function that adds what WEFT_CXX needs.
+ * Pass NULL options for the defaults. Compiled as C++ this is an inline function that adds what WEFT_CXX needs. An
+ * exception that leaves fn ends the program: a line names the coroutine, then std::terminate is called.
  *
- * Returns: 0, -EINVAL (no fn or out, unknown flag, stack too small, stack given together with shared), -ENOMEM
+ * Returns: 0, -EINVAL (no fn or out, unknown flag, stack too small, stack given together with shared, options of a
+ *          size that cannot be read), -ENOMEM
  * Context: any thread, coroutines included
  * Blocks:  never
  * Owns:    the caller owns *out and releases it by weft_coro_free; `name` is copied
@@ -87,7 +106,8 @@ WEFT_API int weft_coro_new_cxx(weft_coro **out, weft_fn *fn, void *arg, const we
 /**
  * Runs `c` until it yields or ends, and stores what it yielded or returned in *value (value may be NULL).
  *
- * `in` is what the yield that `c` waits in returns; the first resume has no such yield and `in` is dropped.
+ * `in` is what the yield that `c` waits in returns; the first resume has no such yield and `in` is dropped. If `c`
+ * transfers, result and value are those of the coroutine that control comes back from: ask weft_coro_state(c).
  *
  * Returns: 1 it yielded, 0 it ended, -ESRCH it had ended before, -EDEADLK it is the caller or waits for the caller,
  *          -EBUSY another thread runs it or uses its shared stack (exact in debug builds; in release builds best effort,
@@ -114,8 +134,8 @@ WEFT_API void *weft_coro_yield(void *out);
  * Switches from the calling coroutine straight to `to`: the caller becomes READY, and `to` inherits its resumer, so
  * that control returns there when `to` yields or ends. On a thread's own stack it is weft_coro_resume.
  *
- * `in` is what the yield or transfer that `to` waits in gives; what the next resume of the caller passes in is stored
- * in *value (value may be NULL).
+ * `in` is what the yield or transfer that `to` waits in gives; if `to` was never resumed it is dropped. What the next
+ * resume of the caller, or transfer to it, passes in is stored in *value (value may be NULL).
  *
  * Returns: 1 the caller was resumed again (on a thread's own stack: as weft_coro_resume); else as weft_coro_resume
  * Context: any thread, coroutines included
@@ -210,7 +230,7 @@ WEFT_API size_t weft_coro_count(void);
  * The most bytes of stack that were ever used, found by reading the stack from its far end.
  *
  * With WEFT_MEASURE this is the coroutine's own mark. Without it the stack may carry marks of coroutines that used it
- * before, so it is an upper bound. For a coroutine on a shared stack it is the most that was live when another one
+ * before, so it is an upper bound. A reset keeps the mark. For a coroutine on a shared stack it is the most that was live when another one
  * needed the stack, or is live now that it is suspended.
  *
  * Returns: bytes
@@ -226,7 +246,7 @@ WEFT_END_DECLS
 /** weft_coro_new for C++: an exception may be in flight, or being handled, at any switch. */
 inline int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts)
 {
-    return weft_coro_new_cxx(out, fn, arg, opts, reinterpret_cast<void *(*)(void)>(&abi::__cxa_get_globals));
+    return weft_coro_new_cxx(out, fn, arg, opts, reinterpret_cast<void *(*)(void)>(&__cxxabiv1::__cxa_get_globals));
 }
 #endif
 

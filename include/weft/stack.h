@@ -1,14 +1,18 @@
 /*
  * weft/stack.h: the stacks that coroutines run on.
  *
- * A private stack is big in address space and small in memory: pages are committed as they are touched, below the last
- * one lies a guard, and a stack that is freed is kept for the next coroutine of this thread. A small idle coroutine
- * costs one page.
+ * A private stack is big in address space and small in memory: pages are committed as they are touched, and a stack that
+ * is freed is kept for the next coroutine of this thread. A small idle coroutine costs one page.
+ *
+ * Below every private and shared stack lies a guard of 16 KiB. A coroutine that runs into it ends the program with a line
+ * that names it (see Signals in weft/coro.h). A single function with more than 16 KiB of locals can step over the guard:
+ * compile your code with -fstack-clash-protection (gcc, clang), which touches every page on the way.
  *
  * A shared stack is used by many coroutines in turn. When another one needs it, what is live on it is copied out, and
  * copied back before its owner runs again. A small idle coroutine costs a few hundred bytes, a switch costs the copy,
  * and one rule comes with it: A POINTER TO A LOCAL OF A COROUTINE ON A SHARED STACK IS VALID ONLY WHILE THAT COROUTINE
- * RUNS. While it waits, other bytes lie there (debug builds overwrite them at once). Pass heap memory instead.
+ * RUNS. While it waits, other bytes may lie there (debug builds, WEFT_DEBUG, overwrite what was copied out). Pass heap
+ * memory instead.
  */
 #ifndef WEFT_STACK_H
 #define WEFT_STACK_H
@@ -17,7 +21,7 @@
 
 WEFT_BEGIN_DECLS
 
-/** Bytes of stack a coroutine gets when none are asked for; with guard and record it takes 256 KiB of addresses. */
+/** Bytes of stack, at least, that a coroutine gets when none are asked for; with its guard it takes 260 KiB of addresses. */
 #define WEFT_STACK_DEFAULT ((size_t)236 * 1024)
 /** The least that may be asked for. */
 #define WEFT_STACK_MIN ((size_t)8 * 1024)
@@ -49,15 +53,15 @@ WEFT_API int weft_stacks_new(weft_stacks **out, size_t count, size_t size);
 WEFT_API int weft_stacks_free(weft_stacks *s);
 
 /** What the private stacks of this process amount to. */
-struct weft_stack_stats {
-    size_t size;      /* in: sizeof(struct weft_stack_stats) */
+typedef struct weft_stack_figures {
+    size_t size;      /* in: sizeof(weft_stack_figures), or 0 for the first release's size */
     size_t slabs;     /* mappings that stacks are cut from */
     size_t reserved;  /* bytes of address space in them */
     size_t stacks;    /* stacks handed out: in use, or kept by a thread for its next coroutine */
     size_t cached;    /* of these, kept by the calling thread */
     size_t guarded;   /* stacks whose overflow is caught, of those handed out */
     size_t unguarded; /* stacks that could get no guard: the kernel has no MADV_GUARD_INSTALL and mappings ran short */
-};
+} weft_stack_figures;
 
 /**
  * Reads the figures of the private stacks.
@@ -67,7 +71,7 @@ struct weft_stack_stats {
  * Blocks:  never
  * Owns:    nothing
  */
-WEFT_API int weft_stack_stats(struct weft_stack_stats *out);
+WEFT_API int weft_stack_stats(weft_stack_figures *out);
 
 /**
  * Gives back to the system every stack that the calling thread keeps for its next coroutines.

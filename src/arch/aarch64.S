@@ -105,8 +105,8 @@ wf_switch_through:
         .cfi_personality 0x1b, wf_begin_personality
         .cfi_undefined x30
         .cfi_undefined x29
-        nop                             /* the unwinder looks up the byte before a return address */
 wf_begin:
+        nop                             /* begins after it: whoever unwinds looks up the byte before */
         mov     x0, x20
         blr     x19
         mov     x1, x0

@@ -7,6 +7,7 @@
 #ifndef WF_ARCH_ARCH_H
 #define WF_ARCH_ARCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -81,6 +82,13 @@ static inline char *wf_live_low(void *sp)
     return ((struct wf_frame *)sp)->low;
 }
 
+/* Whether a context at its top is as wf_frame_make made it. */
+static inline bool wf_frame_is_fresh(const void *sp)
+{
+    (void)sp;
+    return true; /* whatever ran is below */
+}
+
 WF_HIDDEN void *wf_frame_make_slowly(void *top, weft_fn *fn, void *arg, void *end_arg);
 
 static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg)
@@ -105,6 +113,26 @@ static inline char *wf_live_low(void *sp)
 }
 
 WF_HIDDEN void wf_begin(void); /* in NAME.S */
+#if defined(__x86_64__)
+#define WF_BEGIN_NOP 1 /* bytes of the nop that it begins with */
+#else
+#define WF_BEGIN_NOP 4
+#endif
+
+/* Where in a context the address to go on at is. */
+#if defined(__x86_64__)
+#define WF_FRAME_NEXT 6
+#elif defined(__aarch64__)
+#define WF_FRAME_NEXT 11
+#else
+#define WF_FRAME_NEXT 0
+#endif
+
+/* Whether a context at its top is as wf_frame_make made it: a function that ends in a yield may wait in the same place. */
+static inline bool wf_frame_is_fresh(const void *sp)
+{
+    return ((const uintptr_t *)sp)[WF_FRAME_NEXT] == (uintptr_t)wf_begin + WF_BEGIN_NOP;
+}
 
 static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_arg)
 {
@@ -114,19 +142,17 @@ static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_a
     frame[3] = (uintptr_t)fn;      /* r12 */
     frame[4] = (uintptr_t)end_arg; /* rbx */
     frame[5] = 0;                  /* rbp: no frame beyond this one */
-    frame[6] = (uintptr_t)wf_begin;
 #elif defined(__aarch64__)
     frame[0] = (uintptr_t)fn;      /* x19 */
     frame[1] = (uintptr_t)arg;     /* x20 */
     frame[2] = (uintptr_t)end_arg; /* x21 */
     frame[10] = 0;                 /* x29: no frame beyond this one */
-    frame[11] = (uintptr_t)wf_begin;
 #elif defined(__riscv)
-    frame[0] = (uintptr_t)wf_begin;
     frame[1] = (uintptr_t)fn;      /* s0 */
     frame[2] = (uintptr_t)arg;     /* s1 */
     frame[3] = (uintptr_t)end_arg; /* s2 */
 #endif
+    frame[WF_FRAME_NEXT] = (uintptr_t)wf_begin + WF_BEGIN_NOP;
     return frame;
 }
 #endif

@@ -130,8 +130,11 @@ wf_switch_through:
         .cfi_startproc
         .cfi_personality 0x1b, wf_begin_personality
         .cfi_undefined ra
-        nop                             /* the unwinder looks up the byte before a return address */
 wf_begin:
+        .option push
+        .option norvc
+        nop                             /* begins after it: whoever unwinds looks up the byte before */
+        .option pop
         mv      t0, s0
         mv      a0, s1
         li      s0, 0                   /* no frame beyond this one */

@@ -5,6 +5,7 @@
 #include "arch/arch.h"
 
 #include <alloca.h>
+#include <signal.h>
 
 #include "base/panic.h"
 
@@ -27,6 +28,7 @@ static void *join(int high, int low)
 /* What goes with a switch: the value, and the thread's floating-point control words. */
 static void hand_over(struct wf_frame *there, void *value)
 {
+    pthread_sigmask(SIG_SETMASK, NULL, &there->context.uc_sigmask); /* the mask is the thread's, not the context's */
     there->value = value;
     wf_fp_read(&there->words);
 }

@@ -132,8 +132,8 @@ wf_switch_through:
         .cfi_personality 0x1b, wf_begin_personality
         .cfi_undefined %rip
         .cfi_undefined %rbp
-        nop                             /* the unwinder looks up the byte before a return address */
 wf_begin:
+        nop                             /* begins after it: whoever unwinds looks up the byte before */
         movq    %r13, %rdi
         call    *%r12
         movq    %rbx, %rdi

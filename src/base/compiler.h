@@ -8,6 +8,15 @@
 #define wf_unlikely(x) __builtin_expect(!!(x), 0)
 #define WF_COLD __attribute__((cold, noinline))
 #define WF_NOINLINE __attribute__((noinline))
+/*
+ * For every function that reads the thread-local variable inline and may switch, or be called by code that switches: were
+ * it inlined (link-time optimisation does that to public ones too), its address would be kept across the switch.
+ */
+#if defined(__clang__)
+#define WF_ENTRY __attribute__((noinline))
+#else
+#define WF_ENTRY __attribute__((noipa))
+#endif
 #define WF_NORETURN __attribute__((noreturn))
 #define WF_HIDDEN __attribute__((visibility("hidden")))
 #define WF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

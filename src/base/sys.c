@@ -4,8 +4,8 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -171,7 +171,7 @@ static size_t guard_by_vector(const struct iovec *ranges, size_t count)
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (self >= 0) {
         ssize_t advised = syscall(SYS_process_madvise, self, ranges, count, MADV_GUARD_INSTALL, 0);
-        close(self);
+        syscall(SYS_close, self); /* not close(): a cancellation point, and the caller holds a lock */
         while (advised > 0 && done < count && (size_t)advised >= ranges[done].iov_len)
             advised -= (ssize_t)ranges[done++].iov_len;
     }
@@ -198,19 +198,20 @@ bool wf_sys_forbidden(void *page)
     return result(madvise(page, wf_sys_page(), MADV_POPULATE_READ), kept) == -EFAULT;
 }
 
+/* By bare system calls, as in guard_by_vector. */
 size_t wf_sys_mapping_limit(void)
 {
     int kept = errno;
-    size_t limit = 65530;
-    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
-    if (f) {
-        unsigned long said;
-        if (fscanf(f, "%lu", &said) == 1)
-            limit = said;
-        fclose(f);
+    size_t limit = 0;
+    char text[24] = "";
+    long fd = syscall(SYS_openat, AT_FDCWD, "/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        if (syscall(SYS_read, fd, text, sizeof text - 1) > 0)
+            limit = strtoul(text, NULL, 10);
+        syscall(SYS_close, fd);
     }
     errno = kept;
-    return limit;
+    return limit > 0 ? limit : 65530;
 }
 
 size_t wf_sys_page(void)

@@ -10,12 +10,13 @@
 __thread struct wf_thread wf_thread_self __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct wf_thread *list;    /* guarded by: list_lock */
-static int64_t live_of_the_ended; /* guarded by: list_lock */
-static uint64_t next_ids = 1;     /* atomic */
+static struct wf_thread *list; /* guarded by: list_lock */
+static int64_t live_of_others; /* atomic: of threads that have ended, or are not on the list */
+static uint64_t next_ids = 1;  /* atomic */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;
+static bool at_exit_works;                   /* const after set_up: the process had a key left */
 static void (*on_leave)(struct wf_thread *); /* atomic: every wf_thread_enter writes the same */
 
 struct wf_thread *wf_thread_now(void)
@@ -24,18 +25,18 @@ struct wf_thread *wf_thread_now(void)
     return &wf_thread_self;
 }
 
-/* The thread ends. Its state may be used once more by a later destructor, which then enters again. */
+/* The thread ends. Later destructors may still use its state, which is then on no list and keeps nothing. */
 static void thread_ends(void *state)
 {
     struct wf_thread *t = state;
     __atomic_load_n(&on_leave, __ATOMIC_RELAXED)(t);
     pthread_mutex_lock(&list_lock);
-    live_of_the_ended += t->live;
+    __atomic_add_fetch(&live_of_others, t->live, __ATOMIC_RELAXED);
     *t->link = t->next;
     if (t->next)
         t->next->link = t->link;
     pthread_mutex_unlock(&list_lock);
-    *t = (struct wf_thread){.next_id = t->next_id, .last_id = t->last_id};
+    *t = (struct wf_thread){.next_id = t->next_id, .last_id = t->last_id, .ended = true};
 }
 
 static void lock_list(void)
@@ -53,10 +54,10 @@ static void keep_only_self(void)
 {
     for (struct wf_thread *t = list; t; t = t->next) {
         if (t != &wf_thread_self)
-            live_of_the_ended += t->live;
+            __atomic_add_fetch(&live_of_others, t->live, __ATOMIC_RELAXED);
     }
     list = NULL;
-    if (wf_thread_self.entered) {
+    if (wf_thread_self.listed) {
         wf_thread_self.next = NULL;
         wf_thread_self.link = &list;
         list = &wf_thread_self;
@@ -66,7 +67,7 @@ static void keep_only_self(void)
 
 static void set_up(void)
 {
-    pthread_key_create(&at_exit, thread_ends); /* when keys run out, a thread's cache is kept until the process ends */
+    at_exit_works = pthread_key_create(&at_exit, thread_ends) == 0;
     pthread_atfork(lock_list, unlock_list, keep_only_self);
 }
 
@@ -76,7 +77,9 @@ void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *))
         return;
     __atomic_store_n(&on_leave, leave, __ATOMIC_RELAXED);
     pthread_once(&once, set_up);
-    pthread_setspecific(at_exit, t);
+    t->entered = true;
+    if (t->ended || !at_exit_works || pthread_setspecific(at_exit, t) != 0)
+        return; /* nobody would take it off the list */
     lock_list();
     t->next = list;
     t->link = &list;
@@ -84,7 +87,15 @@ void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *))
         list->link = &t->next;
     list = t;
     unlock_list();
-    t->entered = true;
+    t->listed = true;
+}
+
+void wf_thread_count(struct wf_thread *t, int change)
+{
+    if (t->listed)
+        wf_thread_count_listed(t, change);
+    else
+        __atomic_add_fetch(&live_of_others, change, __ATOMIC_RELAXED);
 }
 
 uint64_t wf_thread_more_ids(struct wf_thread *t)
@@ -98,7 +109,7 @@ uint64_t wf_thread_more_ids(struct wf_thread *t)
 int64_t wf_thread_live(void)
 {
     lock_list();
-    int64_t sum = live_of_the_ended;
+    int64_t sum = __atomic_load_n(&live_of_others, __ATOMIC_RELAXED);
     for (struct wf_thread *t = list; t; t = t->next)
         sum += __atomic_load_n(&t->live, __ATOMIC_RELAXED);
     unlock_list();

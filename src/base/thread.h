@@ -22,6 +22,8 @@ struct wf_thread {
     struct weft_coro *current;     /* the innermost coroutine, NULL on the thread's own stack */
     uint32_t expect;               /* the mode of a coroutine that may be resumed without a further look; 0: none */
     bool entered;                  /* wf_thread_enter() was here */
+    bool listed;                   /* it is on the list, and will be told when it ends; else it keeps nothing */
+    bool ended;                    /* it was told so: what still runs on it are destructors */
     uint64_t next_id, last_id;     /* ids taken from the common counter and not yet given out */
     struct wf_stack_cache *stacks; /* stacks kept for the next coroutines; NULL until the first */
     int64_t live;                  /* coroutines made here minus freed here. atomic: weft_coro_count adds them up */
@@ -39,9 +41,12 @@ struct wf_thread {
 extern __thread struct wf_thread wf_thread_self __attribute__((tls_model("initial-exec"))) WF_HIDDEN;
 
 /* The calling thread's state; a call, so never a remembered address. */
-WF_NOINLINE struct wf_thread *wf_thread_now(void);
+WF_ENTRY struct wf_thread *wf_thread_now(void);
 
-/* Puts the calling thread on the list, with `leave` to be run when it ends. Once per thread. */
+/*
+ * Puts the calling thread on the list, with `leave` to be run when it ends. Once per thread. One that cannot be told of
+ * its end (no pthread key left, or it is ending) stays off the list, and must keep nothing.
+ */
 WF_COLD void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *));
 
 /* A fresh id, unique in the process. */
@@ -57,7 +62,10 @@ static inline uint64_t wf_thread_id(struct wf_thread *t)
     return wf_likely(wf_thread_id_at_hand(t)) ? t->next_id++ : wf_thread_more_ids(t);
 }
 
-static inline void wf_thread_count(struct wf_thread *t, int change)
+/* Counts a coroutine that is made or freed here. */
+void wf_thread_count(struct wf_thread *t, int change);
+
+static inline void wf_thread_count_listed(struct wf_thread *t, int change)
 {
     __atomic_store_n(&t->live, t->live + change, __ATOMIC_RELAXED); /* one writer: no locked instruction */
 }

@@ -93,13 +93,12 @@ WF_RAW_MEMORY static void put_back(weft_coro *c)
 #endif
 }
 
-int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
+/* Room for whoever is on the stack of `c`, and for `c` if others wait below it. */
+static int make_all_room(struct wf_thread *t, weft_coro *c, bool leaves)
 {
     struct wf_shared *s = c->shared;
     weft_coro *there = s->occupant, *here = t->current;
     size_t waiting = s->running - (leaves && wf_copied(here) && here->shared == s);
-    if (s->running > 0 && __atomic_load_n(&s->thread, __ATOMIC_RELAXED) != t)
-        return -EBUSY;
     if (there && there != c) {
         char *low = there == here ? (char *)__builtin_frame_address(0) - ROUND_THE_SWITCH - 2 * WF_FRAME_BYTES
                                   : live_low(there);
@@ -107,10 +106,18 @@ int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
         if (rc != 0)
             return rc;
     }
-    if (wf_unlikely(waiting > 0)) {
-        int rc = make_room(c, (size_t)(s->high - s->low), false);
-        if (rc != 0)
-            return rc;
+    return wf_unlikely(waiting > 0) ? make_room(c, (size_t)(s->high - s->low), false) : 0;
+}
+
+int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
+{
+    struct wf_shared *s = c->shared;
+    if (!wf_copied_claim(t, s))
+        return -EBUSY;
+    int rc = make_all_room(t, c, leaves);
+    if (rc != 0) {
+        wf_copied_unclaim(s);
+        return rc;
     }
     if (wf_fresh(c)) { /* the record's fields for it are about to be used for something else */
         s->start_fn = c->start.fn;
@@ -165,5 +172,4 @@ void wf_copied_free(weft_coro *c)
         wf_asan_unpoison(s->low, (size_t)(s->high - s->low));
     }
     wf_sys_free(c->saved);
-    wf_shared_release(s);
 }

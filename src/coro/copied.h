@@ -73,6 +73,27 @@ static inline bool wf_copied_place_quickly(weft_coro *c)
     return true;
 }
 
+/*
+ * One thread at a time uses a shared stack. Builds with notes take it by a compare-and-swap, and give it up on arrival,
+ * off the stack; plain ones look. False: another thread has it.
+ */
+static inline bool wf_copied_claim(struct wf_thread *t, struct wf_shared *s)
+{
+#if WF_NOTED
+    struct wf_thread *has = NULL;
+    return __atomic_compare_exchange_n(&s->thread, &has, t, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) || has == t;
+#else
+    return s->running == 0 || __atomic_load_n(&s->thread, __ATOMIC_RELAXED) == t;
+#endif
+}
+
+/* Nobody of the stack runs: gives it up. Pairs with wf_copied_claim. */
+static inline void wf_copied_unclaim(struct wf_shared *s)
+{
+    if (s->running == 0)
+        __atomic_store_n(&s->thread, NULL, __ATOMIC_RELEASE);
+}
+
 /* `c` becomes RUNNING. */
 static inline void wf_copied_runs(struct wf_thread *t, weft_coro *c)
 {
@@ -85,8 +106,9 @@ static inline void wf_copied_runs(struct wf_thread *t, weft_coro *c)
 static inline void wf_copied_rests(weft_coro *c, bool done)
 {
     struct wf_shared *s = c->shared;
-    if (--s->running == 0)
-        __atomic_store_n(&s->thread, NULL, __ATOMIC_RELAXED);
+    s->running--;
+    if (!WF_NOTED)
+        wf_copied_unclaim(s); /* else on arrival: see wf_note_arrive */
     if (done)
         s->occupant = NULL;
 }
@@ -103,7 +125,7 @@ size_t wf_copied_used(const weft_coro *c);
 /* Made or reset: what to begin with. */
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg);
 
-/* Freed while suspended: leaves its stack. */
+/* Freed while suspended: leaves its stack. The caller has claimed that. */
 void wf_copied_free(weft_coro *c);
 
 #endif

@@ -14,10 +14,24 @@
 #include "coro/overflow.h"
 #include "stack/cache.h"
 
+/* What a size of 0 means, for ever; and what no later version will exceed: beyond it is garbage. */
+#define FIRST_SIZE (offsetof(weft_coro_opts, flags) + sizeof(unsigned))
+#define LARGEST_SIZE ((size_t)4096)
 #define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE)
 
+/* The thread ends. Coroutines that it has not left (pthread_exit inside of one) will never go on: they are DONE. */
 static void leave_thread(struct wf_thread *t)
 {
+    for (weft_coro *c = t->current, *up; c; c = up) {
+        up = c->resumer;
+        if (c->shared) {
+            wf_copied_rests(c, c->shared->occupant == c);
+            wf_copied_unclaim(c->shared);
+        }
+        wf_set_mode(c, WEFT_CORO_DONE | (wf_mode(c) & WF_FOR_LIFE));
+        wf_unclaim(c);
+    }
+    t->current = NULL;
     wf_overflow_leave(t);
     wf_stack_leave(t);
 }
@@ -34,9 +48,9 @@ void wf_coro_enter_thread(struct wf_thread *t)
 /* A copy that has every field of this version: what the caller did not know of is zero. */
 static int read_options(weft_coro_opts *mine, const weft_coro_opts *theirs)
 {
-    size_t size = theirs->size == 0 ? sizeof *mine : theirs->size;
+    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
     *mine = (weft_coro_opts){0};
-    if (size < sizeof theirs->size)
+    if (size < sizeof theirs->size || size > LARGEST_SIZE)
         return -EINVAL;
     for (size_t i = sizeof *mine; i < size; i++) { /* from a later version: fine as long as it asks for nothing */
         if (((const char *)theirs)[i] != 0)
@@ -60,7 +74,6 @@ static inline void begin(struct wf_thread *t, weft_coro *c, void *user, char *na
     c->name = name;
     c->user = user;
     wf_note_new(c);
-    wf_thread_count(t, 1);
 }
 
 /* The fields that only some kinds have. */
@@ -107,7 +120,7 @@ static int name_copy(char **out, const char *name)
 }
 
 /* Everything but the plain case. */
-WF_NOINLINE static int new_general(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *given)
+WF_ENTRY static int new_general(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *given)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_coro_opts o = {0};
@@ -128,6 +141,7 @@ WF_NOINLINE static int new_general(weft_coro **out, weft_fn *fn, void *arg, cons
         return -ENOMEM;
     }
     begin(t, c, o.user, name);
+    wf_thread_count(t, 1);
     begin_kept(c, mode);
     if (o.shared) {
         wf_copied_start(c, fn, arg);
@@ -142,7 +156,7 @@ WF_NOINLINE static int new_general(weft_coro **out, weft_fn *fn, void *arg, cons
 }
 
 /* The plain case calls nothing: no options, and a stack and an id at hand. */
-int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts)
+WF_ENTRY int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts *opts)
 {
     struct wf_thread *t = &wf_thread_self;
     if (wf_unlikely(!out || !fn || opts || !wf_stack_at_hand(t, 0) || !wf_thread_id_at_hand(t)))
@@ -151,6 +165,7 @@ int weft_coro_new(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_opts 
     c->class = 0;
     c->shared = NULL;
     begin(t, c, NULL, NULL);
+    wf_thread_count_listed(t, 1); /* one that has a cache is */
     c->sp = wf_coro_frame(c, c, fn, arg);
     wf_set_mode(c, WF_PLAIN_READY);
     *out = c;
@@ -172,15 +187,18 @@ int weft_coro_new_cxx(weft_coro **out, weft_fn *fn, void *arg, const weft_coro_o
     return weft_coro_new(out, fn, arg, &o);
 }
 
-int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
+WF_ENTRY int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
 {
     struct wf_thread *t = &wf_thread_self;
     if (!c || !fn)
         return -EINVAL;
-    uint32_t mode = wf_mode(c);
-    bool idle = (mode & WF_STATE) == WEFT_CORO_DONE || ((mode & WF_STATE) == WEFT_CORO_READY && wf_fresh(c));
-    if (!idle || !wf_claim(t, c))
+    if (!wf_claim(t, c))
         return -EBUSY;
+    uint32_t mode = wf_mode(c);
+    if ((mode & WF_STATE) != WEFT_CORO_DONE && ((mode & WF_STATE) != WEFT_CORO_READY || !wf_fresh(c))) {
+        wf_unclaim(c);
+        return -EBUSY;
+    }
     wf_note_free(c);
     wf_note_new(c);
     c->id = wf_thread_id(t);
@@ -197,7 +215,7 @@ int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg)
 }
 
 /* Everything but the plain case. */
-WF_NOINLINE static int free_general(weft_coro *c)
+WF_ENTRY static int free_general(weft_coro *c)
 {
     struct wf_thread *t = &wf_thread_self;
     if (!c)
@@ -207,6 +225,10 @@ WF_NOINLINE static int free_general(weft_coro *c)
         wf_panic("weft_coro_free", "the coroutine at %p was freed before; free each one once", (void *)c);
     if (state == WEFT_CORO_RUNNING || !wf_claim(t, c))
         return -EBUSY;
+    if (c->shared && !wf_copied_claim(t, c->shared)) {
+        wf_unclaim(c);
+        return -EBUSY;
+    }
     if (!t->entered)
         wf_coro_enter_thread(t); /* what it keeps and counts must not be lost when it ends */
     wf_note_free(c);
@@ -215,6 +237,8 @@ WF_NOINLINE static int free_general(weft_coro *c)
     wf_sys_free(c->name);
     if (c->shared) {
         wf_copied_free(c);
+        wf_copied_unclaim(c->shared);
+        wf_shared_release(c->shared);
         wf_sys_free(c);
     } else {
         wf_stack_keep(t, c->class, (struct wf_idle *)c);
@@ -230,12 +254,12 @@ static inline bool plain_and_idle(uint32_t mode)
 }
 
 /* The plain case calls nothing: ended or never resumed, nothing to release but the stack, and room for that. */
-int weft_coro_free(weft_coro *c)
+WF_ENTRY int weft_coro_free(weft_coro *c)
 {
     struct wf_thread *t = &wf_thread_self;
     if (wf_unlikely(WF_NOTED || !c || !plain_and_idle(wf_mode(c)) || c->name || !wf_stack_keeps_quietly(t)))
         return free_general(c);
-    wf_thread_count(t, -1);
+    wf_thread_count_listed(t, -1);
     wf_set_mode(c, WF_FREED);
     wf_stack_keep_quietly(t, c->class, (struct wf_idle *)c);
     return 0;

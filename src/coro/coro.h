@@ -107,7 +107,7 @@ static inline bool wf_copied(const weft_coro *c)
 /* Never resumed since it was made or reset. */
 static inline bool wf_fresh(const weft_coro *c)
 {
-    return c->shared ? c->sp == NULL : c->sp == (const char *)c - WF_FRAME_BYTES;
+    return c->shared ? c->sp == NULL : c->sp == (const char *)c - WF_FRAME_BYTES && wf_frame_is_fresh(c->sp);
 }
 
 /* The lowest and highest byte of the stack it runs on. */
@@ -123,6 +123,9 @@ static inline char *wf_coro_high(const weft_coro *c)
 
 /* Set up for this thread: exit handler, alternate signal stack, the plain switch allowed. */
 WF_COLD void wf_coro_enter_thread(struct wf_thread *t);
+
+/* Its name in quotes with a space before, or nothing: for messages. */
+const char *wf_coro_quoted(const weft_coro *c, char *text, size_t room);
 
 /* Zeros a stack that nobody runs on, without touching what is zero. */
 WF_COLD void wf_coro_clean_stack(weft_coro *c);

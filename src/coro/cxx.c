@@ -46,10 +46,9 @@ _Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _U
     (void)version, (void)class, (void)exception, (void)context;
     const weft_coro *c = wf_thread_now()->current;
     if ((actions & _UA_SEARCH_PHASE) && c) {
-        char line[256];
-        snprintf(line, sizeof line,
-                 "weft: coroutine %llu \"%.64s\": an exception left its entry function; catch it there\n",
-                 (unsigned long long)c->id, c->name ? c->name : "");
+        char line[256], name[80];
+        snprintf(line, sizeof line, "weft: coroutine %llu%s: an exception left its entry function; catch it there\n",
+                 (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name));
         wf_say(line);
     }
     return _URC_CONTINUE_UNWIND;

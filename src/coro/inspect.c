@@ -3,6 +3,7 @@
  */
 #include "coro/coro.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sys.h"
@@ -28,6 +29,14 @@ const char *weft_coro_name(const weft_coro *c)
     return c->name ? c->name : "";
 }
 
+const char *wf_coro_quoted(const weft_coro *c, char *text, size_t room)
+{
+    text[0] = '\0';
+    if (c->name)
+        snprintf(text, room, " \"%.64s\"", c->name);
+    return text;
+}
+
 void *weft_coro_user(const weft_coro *c)
 {
     return c->user;
@@ -42,7 +51,9 @@ void wf_coro_clean_stack(weft_coro *c)
 {
     size_t page = wf_sys_page();
     char *low = wf_coro_low(c), *whole = (char *)((uintptr_t)c & ~(uintptr_t)(page - 1));
-    wf_sys_discard(low, (size_t)(whole - low));
+    if (wf_sys_discard(low, (size_t)(whole - low)) != 0) /* locked in memory */
+        memset(low, 0, (size_t)(whole - low));
+    wf_valgrind_writable(whole, (size_t)((char *)c - whole));
     memset(whole, 0, (size_t)((char *)c - whole)); /* the page that it shares with its record */
 }
 

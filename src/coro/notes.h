@@ -7,6 +7,7 @@
 #ifndef WF_CORO_NOTES_H
 #define WF_CORO_NOTES_H
 
+#include "coro/copied.h"
 #include "coro/coro.h"
 
 #if WF_NOTED
@@ -49,6 +50,8 @@ static inline void wf_note_arrive(void *fake_stack)
     }
 #endif
     if (t->left) { /* only now may another thread have it: we are off its stack */
+        if (t->left->shared)
+            wf_copied_unclaim(t->left->shared);
         __atomic_store_n(&t->left->runner, NULL, __ATOMIC_RELEASE); /* pairs with wf_claim */
         t->left = NULL;
     }

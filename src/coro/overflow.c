@@ -1,9 +1,10 @@
 /*
- * coro/overflow.c: the SIGSEGV handler. A fault in the guard below the current coroutine's stack is an overflow: one
- * line, then the default action. Any other fault goes to whoever handled SIGSEGV before us.
+ * coro/overflow.c: the SIGSEGV handler. A fault in the guard below the current coroutine's stack, or near below, is an
+ * overflow: one line, then the default action. Any other fault goes to whoever handled SIGSEGV before us.
  */
 #include "coro/overflow.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,25 +15,32 @@
 #include "coro/coro.h"
 #include "stack/guard.h"
 
-#define SIGNAL_STACK_LEAST ((size_t)32 * 1024)
+#define SIGNAL_STACK_LEAST ((size_t)64 * 1024)
+#define FAR_BELOW ((size_t)1024 * 1024) /* a fault so near below a stack is an overflow by a large frame */
 
 static struct sigaction before; /* const after install */
 
-static bool in_guard(const weft_coro *c, const void *fault)
+/* How far below the stack's lowest byte the fault is; 0: it is not below it, or too far to have to do with it. */
+static size_t below(const weft_coro *c, const void *fault)
 {
-    const char *low = wf_coro_low(c), *p = fault;
-    return p < low && p >= low - wf_guard_bytes();
+    uintptr_t low = (uintptr_t)wf_coro_low(c), p = (uintptr_t)fault;
+    return p < low && low - p <= FAR_BELOW ? low - p : 0;
 }
 
 static void tell(const weft_coro *c, const void *fault)
 {
-    char line[512];
-    size_t bytes = (size_t)(wf_coro_high(c) - wf_coro_low(c));
-    snprintf(line, sizeof line,
-             "weft: coroutine %llu \"%.64s\" overflowed its stack of %zu KiB (fault at %p). Raise %s, or keep large "
-             "arrays off the stack.\n",
-             (unsigned long long)c->id, c->name ? c->name : "", bytes / 1024, fault,
-             c->shared ? "the size given to weft_stacks_new" : "weft_coro_opts.stack");
+    char line[512], name[80];
+    const char *knob = c->shared ? "the size given to weft_stacks_new" : "weft_coro_opts.stack";
+    size_t bytes = (size_t)(wf_coro_high(c) - wf_coro_low(c)), off = below(c, fault);
+    int n = snprintf(line, sizeof line,
+                     "weft: coroutine %llu%s overflowed its stack of %zu KiB (fault at %p). Raise %s",
+                     (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name), bytes / 1024, fault, knob);
+    if (off <= wf_guard_bytes())
+        snprintf(line + n, sizeof line - (size_t)n, ", or keep large arrays off the stack.\n");
+    else
+        snprintf(line + n, sizeof line - (size_t)n,
+                 ": one frame stepped over the guard, %zu KiB below. Compile with -fstack-clash-protection.\n",
+                 off / 1024);
     wf_say(line);
 }
 
@@ -43,41 +51,65 @@ static void die_of_it(void)
     sigaction(SIGSEGV, &fall, NULL);
 }
 
+/* Calls whoever handled SIGSEGV before, as the kernel would have. */
+static void call_before(int signal, siginfo_t *info, void *context)
+{
+    struct sigaction handler = before;
+    if (handler.sa_flags & (int)SA_RESETHAND)
+        before.sa_handler = SIG_DFL, before.sa_flags &= ~SA_SIGINFO;
+    if (handler.sa_flags & SA_SIGINFO)
+        handler.sa_sigaction(signal, info, context);
+    else
+        handler.sa_handler(signal);
+}
+
+/*
+ * A fault that is not ours. One that repeats when we return is left to the handler of before, put back as it was: it gets
+ * the stack and the mask that it asked for. (It can be called from here only if it runs on the signal stack anyway.)
+ */
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+    bool repeats = info->si_code > 0, calls = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+    if (calls && (!repeats || before.sa_flags & SA_ONSTACK)) {
+        call_before(signal, info, context);
+    } else if (repeats && before.sa_handler == SIG_IGN) {
+        die_of_it(); /* as the kernel does: such a fault cannot be ignored */
+    } else if (repeats) {
+        sigaction(SIGSEGV, &before, NULL);
+    } else if (before.sa_handler == SIG_DFL) { /* sent by kill: nothing would run again */
+        die_of_it();
+        raise(signal);
+    }
+}
+
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     const weft_coro *c = wf_thread_now()->current;
-    if (c && info->si_code > 0 && in_guard(c, info->si_addr)) {
+    int kept = errno;
+    if (c && info->si_code > 0 && below(c, info->si_addr) > 0) {
         tell(c, info->si_addr);
         die_of_it();
-    } else if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(signal, info, context);
-    } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
-        if (info->si_code > 0)
-            die_of_it();
-        else if (before.sa_handler == SIG_DFL) { /* sent by kill: nothing would run again */
-            die_of_it();
-            raise(signal);
-        }
     } else {
-        before.sa_handler(signal);
+        pass_on(signal, info, context);
     }
+    errno = kept;
 }
 
 static void install(void)
 {
     struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigemptyset(&ours.sa_mask);
     sigaction(SIGSEGV, NULL, &before);
-    if (before.sa_flags & SA_NODEFER)
-        ours.sa_flags |= SA_NODEFER;
+    ours.sa_mask = before.sa_mask;
+    ours.sa_flags |= before.sa_flags & SA_NODEFER;
     sigaction(SIGSEGV, &ours, NULL);
 }
 
+/* A guard, and what a handler may need beyond the kernel's own frame. */
 static size_t signal_stack_bytes(void)
 {
     long least = sysconf(_SC_MINSIGSTKSZ);
-    size_t bytes = least > 0 ? (size_t)least * 4 : 0;
-    return WF_ROUND_UP(bytes > SIGNAL_STACK_LEAST ? bytes : SIGNAL_STACK_LEAST, wf_sys_page());
+    size_t frame = least > 0 ? (size_t)least : 0;
+    return wf_sys_page() + WF_ROUND_UP(SIGNAL_STACK_LEAST + frame, wf_sys_page());
 }
 
 void wf_overflow_watch(struct wf_thread *t)
@@ -85,12 +117,16 @@ void wf_overflow_watch(struct wf_thread *t)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     stack_t has;
     pthread_once(&once, install);
+    if (!t->listed)
+        return; /* it could not be given back when the thread ends */
     if (sigaltstack(NULL, &has) != 0 || !(has.ss_flags & SS_DISABLE))
         return; /* the program's own is as good */
     void *stack = wf_sys_map(signal_stack_bytes());
     if (!stack)
         return; /* an overflow is then a bare SIGSEGV; nothing else is lost */
-    stack_t ours = {.ss_sp = stack, .ss_size = signal_stack_bytes()};
+    size_t page = wf_sys_page();
+    wf_sys_forbid(stack, page);
+    stack_t ours = {.ss_sp = (char *)stack + page, .ss_size = signal_stack_bytes() - page};
     if (sigaltstack(&ours, NULL) == 0)
         t->signal_stack = stack;
     else
@@ -102,7 +138,7 @@ void wf_overflow_leave(struct wf_thread *t)
     stack_t has, none = {.ss_flags = SS_DISABLE};
     if (!t->signal_stack)
         return;
-    if (sigaltstack(NULL, &has) == 0 && has.ss_sp == t->signal_stack)
+    if (sigaltstack(NULL, &has) == 0 && has.ss_sp == (char *)t->signal_stack + wf_sys_page())
         sigaltstack(&none, NULL);
     wf_sys_unmap(t->signal_stack, signal_stack_bytes());
     t->signal_stack = NULL;

@@ -129,7 +129,7 @@ static inline int take(struct wf_thread *t, weft_coro *c, bool leaves, const cha
     return rc;
 }
 
-WF_NOINLINE static int resume_general(struct wf_thread *t, weft_coro *c, void *in, void **value)
+WF_ENTRY static int resume_general(struct wf_thread *t, weft_coro *c, void *in, void **value)
 {
     if (!c)
         return -EINVAL;
@@ -164,7 +164,7 @@ WF_NOINLINE static int resume_general(struct wf_thread *t, weft_coro *c, void *i
 }
 
 /* Not plain: the two kinds that are used a lot have short ways of their own. */
-WF_NOINLINE static int resume_other(struct wf_thread *t, weft_coro *c, void *in, void **value)
+WF_ENTRY static int resume_other(struct wf_thread *t, weft_coro *c, void *in, void **value)
 {
     if (c && t->expect == WF_PLAIN_READY) { /* so the current one is not on a shared stack */
         if (wf_mode(c) == (WF_PLAIN_READY | WF_FP)) {
@@ -185,7 +185,7 @@ WF_NOINLINE static int resume_other(struct wf_thread *t, weft_coro *c, void *in,
     return resume_general(t, c, in, value);
 }
 
-int weft_coro_resume(weft_coro *c, void *in, void **value)
+WF_ENTRY int weft_coro_resume(weft_coro *c, void *in, void **value)
 {
     struct wf_thread *t = &wf_thread_self;
     /*
@@ -226,13 +226,13 @@ static inline __attribute__((always_inline)) void *leave(struct wf_thread *t, we
                            .pass = done ? ENDED : YIELDED});
 }
 
-WF_NOINLINE static void *yield_general(struct wf_thread *t, weft_coro *c, void *out)
+WF_ENTRY static void *yield_general(struct wf_thread *t, weft_coro *c, void *out)
 {
     return leave(t, c, out, false);
 }
 
 /* Not plain: see resume_other. */
-WF_NOINLINE static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
+WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
 {
     if (!c)
         wf_panic("weft_coro_yield",
@@ -256,7 +256,7 @@ WF_NOINLINE static void *yield_other(struct wf_thread *t, weft_coro *c, void *ou
     return wf_switch(&c->sp, c->sp, YIELDED);
 }
 
-void *weft_coro_yield(void *out)
+WF_ENTRY void *weft_coro_yield(void *out)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_coro *c = t->current;
@@ -269,13 +269,13 @@ void *weft_coro_yield(void *out)
     return wf_switch(&c->sp, c->sp, YIELDED);
 }
 
-WF_NOINLINE static void *end_general(struct wf_thread *t, weft_coro *c, void *out)
+WF_ENTRY static void *end_general(struct wf_thread *t, weft_coro *c, void *out)
 {
     return leave(t, c, out, true);
 }
 
 /* Called by the first frame of every stack when the coroutine's function has returned; nobody comes back to it. */
-void *wf_coro_end(void *coroutine, void *out)
+WF_ENTRY void *wf_coro_end(void *coroutine, void *out)
 {
     weft_coro *c = coroutine;
     struct wf_thread *t = &wf_thread_self;
@@ -288,7 +288,7 @@ void *wf_coro_end(void *coroutine, void *out)
     return wf_switch_last(c->sp, ENDED);
 }
 
-int weft_coro_transfer(weft_coro *to, void *in, void **value)
+WF_ENTRY int weft_coro_transfer(weft_coro *to, void *in, void **value)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_coro *from = t->current;

@@ -22,9 +22,10 @@ unsigned wf_stack_keep_at_most(unsigned class)
     return fit > KEEP_STACKS ? KEEP_STACKS : fit < KEEP_FEWEST ? KEEP_FEWEST : (unsigned)fit;
 }
 
+/* NULL: no memory, or the thread is not listed and could never give back what it keeps. */
 static struct wf_stack_cache *cache_of(struct wf_thread *t)
 {
-    if (!t->stacks) {
+    if (!t->stacks && t->listed) {
         struct wf_stack_cache *cache = wf_sys_malloc(sizeof *cache);
         if (!cache)
             return NULL;
@@ -38,11 +39,17 @@ struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class)
 {
     struct wf_stack_cache *cache = cache_of(t);
     unsigned got;
-    if (!cache)
+    if (!cache && t->listed)
         return NULL;
-    struct wf_idle *s = wf_slab_take(class, FETCH, &got);
+    struct wf_idle *s = wf_slab_take(class, cache ? FETCH : 1, &got);
+    if (!s && wf_stack_trim(t) > 0) /* what is kept of other sizes may be in the way */
+        s = wf_slab_take(class, FETCH, &got);
     if (!s)
         return NULL;
+    if (!cache) {
+        wf_stack_unpoison(s);
+        return s;
+    }
     struct wf_stack_bin *bin = &cache->bins[class];
     bin->head = s->next;
     bin->count = got - 1;
@@ -117,16 +124,16 @@ void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s)
         tidy(t->stacks, class);
 }
 
-int weft_stack_stats(struct weft_stack_stats *out)
+WF_ENTRY int weft_stack_stats(weft_stack_figures *out)
 {
-    if (!out || out->size != sizeof *out)
+    if (!out || (out->size != 0 && out->size != sizeof *out))
         return -EINVAL;
     struct wf_slab_stats now = wf_slab_stats();
     size_t cached = 0;
     struct wf_stack_cache *cache = wf_thread_self.stacks;
     for (unsigned i = 0; cache && i < WF_STACK_CLASSES; i++)
         cached += cache->bins[i].count;
-    *out = (struct weft_stack_stats){
+    *out = (weft_stack_figures){
         .size = sizeof *out,
         .slabs = now.slabs,
         .reserved = now.reserved,
@@ -138,7 +145,7 @@ int weft_stack_stats(struct weft_stack_stats *out)
     return 0;
 }
 
-size_t weft_stack_trim(void)
+WF_ENTRY size_t weft_stack_trim(void)
 {
     return wf_stack_trim(&wf_thread_self);
 }

@@ -12,7 +12,7 @@
 #include "stack/guard.h"
 #include "stack/slab.h"
 
-#define PASSAGE_BYTES ((size_t)(WF_NOTED ? 64 : 16) * 1024)
+#define PASSAGE_BYTES ((size_t)128 * 1024)
 
 static void unmap(struct wf_shared *s, size_t bytes)
 {
@@ -20,11 +20,9 @@ static void unmap(struct wf_shared *s, size_t bytes)
     wf_valgrind_forget(s->valgrind[1]);
     wf_asan_unpoison(s->base, bytes);
     wf_sys_unmap(s->base, bytes);
-    if (s->guard == WF_GUARD_MAPPING) {
-        wf_slab_lock();
-        wf_guard_unmapped(1);
-        wf_slab_unlock();
-    }
+    wf_slab_lock();
+    wf_guard_unmapped((size_t)(s->guard[0] == WF_GUARD_MAPPING) + (size_t)(s->guard[1] == WF_GUARD_MAPPING));
+    wf_slab_unlock();
 }
 
 static bool map(struct wf_shared *s, weft_stacks *pool, size_t usable)
@@ -36,10 +34,11 @@ static bool map(struct wf_shared *s, weft_stacks *pool, size_t usable)
     s->high = s->low + usable;
     s->passage = base + pool->bytes;
     wf_slab_lock();
-    s->guard = wf_guard_any(base);
+    s->guard[0] = wf_guard_any(base);
+    s->guard[1] = wf_guard_any(s->high);
     wf_slab_unlock();
     s->valgrind[0] = wf_valgrind_stack(base, (size_t)(s->high - base));
-    s->valgrind[1] = wf_valgrind_stack(s->high, (size_t)(s->passage - s->high));
+    s->valgrind[1] = wf_valgrind_stack(s->high + wf_guard_bytes(), WF_ROUND_UP(PASSAGE_BYTES, wf_sys_page()));
     return true;
 }
 
@@ -56,7 +55,7 @@ int weft_stacks_new(weft_stacks **out, size_t count, size_t size)
     weft_stacks *pool = wf_sys_malloc(sizeof *pool + count * sizeof pool->stacks[0]);
     if (!pool)
         return -ENOMEM;
-    *pool = (weft_stacks){.count = count, .bytes = wf_guard_bytes() + size + WF_ROUND_UP(PASSAGE_BYTES, page)};
+    *pool = (weft_stacks){.count = count, .bytes = 2 * wf_guard_bytes() + size + WF_ROUND_UP(PASSAGE_BYTES, page)};
     for (size_t i = 0; i < count; i++) {
         if (!map(&pool->stacks[i], pool, size)) {
             while (i-- > 0)

@@ -1,9 +1,9 @@
 /*
  * stack/shared.h: pools of shared stacks: the memory and who is on it. The copying is coro/copied.h's.
  *
- *      | guard | low ............ grows down ........ high | passage |
+ *      | guard | low ............ grows down ........ high | guard | ... passage |
  *
- * The passage is a small stack for replacing what is on the shared one.
+ * The passage is a small stack for replacing what is on the shared one; a signal handler may run on it as well.
  */
 #ifndef WF_STACK_SHARED_H
 #define WF_STACK_SHARED_H
@@ -38,8 +38,8 @@ struct wf_shared {
     void *start_arg;
     weft_stacks *pool;    /* const */
     void *base;           /* const: the mapping */
-    int guard;            /* const: enum wf_guard */
-    unsigned valgrind[2]; /* const */
+    int guard[2];         /* const: enum wf_guard, of the stack and of the passage */
+    unsigned valgrind[2]; /* const: the stack's, the passage's */
 };
 
 struct weft_stacks {

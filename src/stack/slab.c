@@ -44,19 +44,21 @@ static struct wf_slab *all;                         /* guarded by: lock */
 static struct wf_slab_stats stats;                  /* guarded by: lock */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static void set_up(void)
+{
+    pthread_atfork(wf_slab_lock, wf_slab_unlock,
+                   wf_slab_unlock); /* the first lock registers it: a fork cannot miss it */
+}
+
 void wf_slab_lock(void)
 {
+    pthread_once(&once, set_up);
     pthread_mutex_lock(&lock);
 }
 
 void wf_slab_unlock(void)
 {
     pthread_mutex_unlock(&lock);
-}
-
-static void set_up(void)
-{
-    pthread_atfork(wf_slab_lock, wf_slab_unlock, wf_slab_unlock);
 }
 
 static unsigned log2_of(size_t n)
@@ -153,11 +155,15 @@ static bool guard_one(struct wf_slab *slab, unsigned i)
     return (slab->guards & bit) != 0;
 }
 
-static struct wf_slab *slab_new(unsigned class)
+static size_t stacks_in_slab(unsigned class)
+{
+    size_t count = SLAB_BYTES / wf_stack_stride(class);
+    return count > SLAB_STACKS ? SLAB_STACKS : count < 1 ? 1 : count;
+}
+
+static struct wf_slab *slab_new(unsigned class, size_t count)
 {
     size_t stride = wf_stack_stride(class);
-    size_t count = SLAB_BYTES / stride;
-    count = count > SLAB_STACKS ? SLAB_STACKS : count < 1 ? 1 : count;
     struct wf_slab *slab = wf_sys_malloc(sizeof *slab + (WF_VALGRIND ? count * sizeof slab->valgrind[0] : 0));
     if (!slab)
         return NULL;
@@ -221,13 +227,12 @@ static struct wf_idle *hand_out(struct wf_slab *slab)
 struct wf_idle *wf_slab_take(unsigned class, unsigned want, unsigned *got)
 {
     struct wf_idle *list = NULL, **tail = &list;
-    pthread_once(&once, set_up);
     wf_slab_lock();
     for (*got = 0; *got < want; ++*got) {
         struct wf_slab *slab = with_idle[class];
         if (!slab && *got > 0)
             break; /* a new mapping only for what is needed now */
-        if (!slab && !(slab = slab_new(class)))
+        if (!slab && !(slab = slab_new(class, stacks_in_slab(class))) && !(slab = slab_new(class, 1)))
             break;
         *tail = hand_out(slab);
         tail = &(*tail)->next;

@@ -136,7 +136,7 @@ TEST(a_million_private_stacks_are_small_and_each_is_guarded)
 #if WF_NOTED || WF_VALGRIND || defined(WF_UCONTEXT)
     SKIP("what a coroutine costs is a matter of plain builds with the native switch");
 #endif
-    struct weft_stack_stats stats = {.size = sizeof stats};
+    weft_stack_figures stats = {.size = sizeof stats};
     uint64_t random = test_seed();
     if (!enough_memory((size_t)7 << 30))
         SKIP("less than 7 GiB of memory are free");

@@ -33,6 +33,13 @@ bool test_has_failed(void);
 /* The test cannot run here; it must return at once. The reason is printed and the test counts as skipped. */
 void test_skip(const char *reason);
 
+/* Whether an emulator (qemu-user) runs the program: what it takes of memory, and some of what is said, is not ours. */
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+/* Takes an emulator's own lines out of what a child has said. */
+void test_forget_emulator(char *said);
+
 /* Runs fn(arg) in a forked child and checks how that ends: by `signal` (0: exits with status 0; TEST_EXITS: with another
  * status, as sanitizers do) and with `say` (NULL: anything) on standard error. */
 #define TEST_EXITS (-1)

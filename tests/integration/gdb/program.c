@@ -1,5 +1,5 @@
 /*
- * What check.py looks at through gdb: a coroutine three functions deep, inside another one, that switches back and forth.
+ * What check.py looks at through gdb: a coroutine three functions deep, inside another one, with switches in and out.
  */
 #include <weft/weft.h>
 

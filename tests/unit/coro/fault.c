@@ -42,7 +42,7 @@ static bool make_failing(const struct product *p, unsigned kinds, unsigned n, in
     struct wf_sys_held before = wf_sys_held();
     size_t count = weft_coro_count();
     void *made = &before;
-    wf_sys_fail(kinds, n, 0);
+    wf_sys_fail(kinds, n, 1000000); /* and all that follow: a smaller one may be tried instead */
     *rc = p->make(&made, p->arg);
     bool happened = wf_sys_calls() >= n;
     wf_sys_fail(0, 0, 0);
@@ -222,7 +222,7 @@ static void *begins_failing(void *arg)
 {
     struct first_of_a_thread *f = arg;
     weft_coro *c = NULL;
-    wf_sys_fail(MEMORY | GUARDS, f->n, 0);
+    wf_sys_fail(MEMORY | GUARDS, f->n, 1000000);
     f->rc = weft_coro_new(&c, yields_once, NULL, NULL);
     f->happened = wf_sys_calls() >= f->n;
     wf_sys_fail(0, 0, 0);
@@ -249,7 +249,7 @@ TEST(the_first_coroutine_of_a_thread_may_fail)
         CHECK_INT(wf_sys_held().bytes, ==, before.bytes);
     }
     CHECK_INT(f.rc, ==, 0);
-    CHECK_INT(refused, ==, 3); /* its cache, a slab and the slab's record; a signal stack and guards are not needed */
+    CHECK_INT(refused, >=, 3); /* its cache, a slab and the slab's record; guards alone are not needed */
 }
 
 static void *frees_failing(void *arg)
@@ -263,7 +263,7 @@ static void *frees_failing(void *arg)
 
 TEST(a_thread_without_memory_for_a_cache_gives_stacks_back)
 {
-    struct weft_stack_stats stats = {.size = sizeof stats};
+    weft_stack_figures stats = {.size = sizeof stats};
     weft_coro *c;
     pthread_t thread;
     warm_up();

@@ -9,6 +9,7 @@
 
 #include <weft/weft.h>
 
+#include "base/sanitizer.h"
 #include "support/test.h"
 
 static void *returns(void *arg)
@@ -145,7 +146,7 @@ static void resume_freed(void *arg)
 
 TEST(use_after_free_is_noticed)
 {
-#if defined(__SANITIZE_ADDRESS__) /* which notices it before we do */
+#if WF_ASAN /* which notices it before we do */
     CHECK_CHILD(free_twice, NULL, TEST_EXITS, "use-after-poison");
     CHECK_CHILD(resume_freed, NULL, TEST_EXITS, "use-after-poison");
 #else

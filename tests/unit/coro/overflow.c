@@ -41,6 +41,7 @@ static struct last_words *last_words_of(void (*fn)(struct last_words *), int sig
     CHECK_CHILD(in_child, w, signal, NULL);
     rewind(file);
     w->said[fread(w->said, 1, sizeof w->said - 1, file)] = '\0';
+    test_forget_emulator(w->said);
     fclose(file);
     return w;
 }
@@ -50,8 +51,8 @@ static void check_overflow(void (*fn)(struct last_words *), const char *name, si
 {
     struct last_words *w = last_words_of(fn, SIGSEGV);
     char begin[128];
-    snprintf(begin, sizeof begin, "weft: coroutine %llu \"%s\" overflowed its stack of ", (unsigned long long)w->id,
-             name);
+    snprintf(begin, sizeof begin, "weft: coroutine %llu%s%s%s overflowed its stack of ", (unsigned long long)w->id,
+             *name ? " \"" : "", name, *name ? "\"" : "");
     CHECK(w->id != 0);
     CHECK_INT(strncmp(w->said, begin, strlen(begin)), ==, 0);
     if (strncmp(w->said, begin, strlen(begin)) == 0)
@@ -68,7 +69,7 @@ static volatile int deepest = 10000000;
 __attribute__((noinline)) static int digs(volatile char *above, int depth)
 {
     volatile char mine[1024];
-    mine[depth % 1024] = above[0];
+    mine[0] = mine[depth % 1024] = above[0];
     return depth < deepest ? digs(mine, depth + 1) + mine[0] : 0;
 }
 
@@ -354,8 +355,37 @@ TEST(a_signal_stack_of_the_programs_own_is_used)
     check_overflow(has_a_signal_stack_already, "digger", 100000 / 1024, "Raise weft_coro_opts.stack");
 }
 
+static __attribute__((noinline)) char steps_over_the_guard(void)
+{
+    volatile char large[800 * 1024];
+    large[0] = 1; /* the far end only: below the guard */
+    return large[0];
+}
+
+static void *has_a_large_frame(void *arg)
+{
+    return steps_over_the_guard() == 1 ? arg : NULL;
+}
+
+/* What lies below the guard is another stack, or nothing: here, nothing. */
+static void overflow_far_below(void *arg)
+{
+    weft_coro *c;
+    (void)arg;
+    if (weft_coro_new(&c, has_a_large_frame, NULL, &(weft_coro_opts){.stack = 1 << 19}) == 0) {
+        char *top = (char *)((uintptr_t)c & ~(uintptr_t)65535);
+        mprotect(top - 1000 * 1024, (size_t)300 * 1024, PROT_NONE);
+        weft_coro_resume(c, NULL, NULL);
+    }
+}
+
+TEST(a_frame_that_steps_over_the_guard_is_named_where_it_faults)
+{
+    CHECK_CHILD(overflow_far_below, NULL, SIGSEGV, "stepped over the guard");
+}
+
 TESTS(coro_overflow, overflow_of_a_private_stack_names_the_coroutine, overflow_of_a_shared_stack_names_the_coroutine,
       overflow_of_a_nested_one_names_the_one_that_ran, overflow_on_another_thread_names_the_coroutine,
       a_fault_elsewhere_goes_to_the_handler_of_before, a_fault_elsewhere_without_a_handler_is_a_bare_sigsegv,
       an_overflow_does_not_go_to_the_handler_of_before, a_sigsegv_that_was_sent_does_what_it_did_before,
-      a_signal_stack_of_the_programs_own_is_used)
+      a_signal_stack_of_the_programs_own_is_used, a_frame_that_steps_over_the_guard_is_named_where_it_faults)

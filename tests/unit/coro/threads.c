@@ -25,9 +25,9 @@ static void *yields_once(void *arg)
     return arg;
 }
 
-static struct weft_stack_stats stats_now(void)
+static weft_stack_figures stats_now(void)
 {
-    struct weft_stack_stats stats = {.size = sizeof stats};
+    weft_stack_figures stats = {.size = sizeof stats};
     CHECK_INT(weft_stack_stats(&stats), ==, 0);
     return stats;
 }
@@ -268,7 +268,7 @@ TEST(a_thread_that_ends_gives_back_what_it_kept)
 {
     size_t cached = 0;
     weft_stack_trim();
-    struct weft_stack_stats before = stats_now();
+    weft_stack_figures before = stats_now();
     struct wf_sys_held held = wf_sys_held();
     on_a_thread(keeps_a_cache, &cached);
     CHECK_INT(cached, >=, 200);

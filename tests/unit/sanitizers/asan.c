@@ -7,10 +7,8 @@
 
 #include <weft/weft.h>
 
-#include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_ASAN
 static char *leaked;
 
 static void *leaks_the_address_of_a_local(void *arg)
@@ -124,22 +122,6 @@ TEST(an_overflow_of_a_local_array_is_seen)
     CHECK_CHILD(overflow_an_array, s, TEST_EXITS, "stack-buffer-overflow");
     weft_stacks_free(s);
 }
-#else
-TEST(a_recycled_stack_is_poisoned_while_idle)
-{
-    SKIP("this build has no AddressSanitizer");
-}
-
-TEST(longjmp_in_a_coroutine_is_no_false_alarm)
-{
-    SKIP("this build has no AddressSanitizer");
-}
-
-TEST(an_overflow_of_a_local_array_is_seen)
-{
-    SKIP("this build has no AddressSanitizer");
-}
-#endif
 
 TESTS(sanitizers_asan, a_recycled_stack_is_poisoned_while_idle, longjmp_in_a_coroutine_is_no_false_alarm,
       an_overflow_of_a_local_array_is_seen)

@@ -7,10 +7,8 @@
 
 #include <weft/weft.h>
 
-#include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_TSAN
 static __attribute__((noinline)) void sink(int depth)
 {
     __asm__ volatile("");
@@ -104,22 +102,6 @@ TEST(a_coroutine_that_is_handed_over_in_order_is_no_race)
 {
     CHECK_CHILD(take_turns_on_two_threads, NULL, 0, NULL);
 }
-#else
-TEST(calls_that_never_return_stay_with_their_coroutine)
-{
-    SKIP("this build has no ThreadSanitizer");
-}
-
-TEST(a_race_between_coroutines_of_two_threads_is_seen)
-{
-    SKIP("this build has no ThreadSanitizer");
-}
-
-TEST(a_coroutine_that_is_handed_over_in_order_is_no_race)
-{
-    SKIP("this build has no ThreadSanitizer");
-}
-#endif
 
 TESTS(sanitizers_tsan, calls_that_never_return_stay_with_their_coroutine,
       a_race_between_coroutines_of_two_threads_is_seen, a_coroutine_that_is_handed_over_in_order_is_no_race)

@@ -80,9 +80,9 @@ static void begin(unsigned fail, unsigned lie, size_t mapping_limit)
     wf_sys_fail(fail, fail ? 1 : 0, EVERY);
 }
 
-static struct weft_stack_stats stats_now(void)
+static weft_stack_figures stats_now(void)
 {
-    struct weft_stack_stats stats = {.size = sizeof stats};
+    weft_stack_figures stats = {.size = sizeof stats};
     CHECK_INT(weft_stack_stats(&stats), ==, 0);
     return stats;
 }
@@ -91,7 +91,7 @@ static struct weft_stack_stats stats_now(void)
 static void make_many(size_t stack, size_t counts[3], int stay, weft_coro **left)
 {
     static weft_coro *all[MANY];
-    struct weft_stack_stats stats;
+    weft_stack_figures stats;
     for (int i = 0; i < MANY; i++) {
         REQUIRE(weft_coro_new(&all[i], returns, NULL, &(weft_coro_opts){.stack = stack}) == 0);
         counts[guard_below(wf_coro_low(all[i]))]++;
@@ -188,7 +188,7 @@ TEST(shared_stacks_beyond_the_mapping_limit_work_without_a_guard)
     warm_up();
     for (int round = 0; round < 2; round++) {
         if (round == 0)
-            begin(1u << WF_SYS_GUARD, 0, 8); /* two guards */
+            begin(1u << WF_SYS_GUARD, 0, 16); /* four guards, two a stack */
         REQUIRE(weft_stacks_new(&s, 3, 0) == 0);
         for (int i = 0; i < 3; i++)
             CHECK_INT(guard_below(s->stacks[i].low), ==, i < 2 ? WF_GUARD_MAPPING : WF_GUARD_NONE);
@@ -216,7 +216,7 @@ TEST(mappings_that_are_refused_are_missing_and_counted)
 /* Stacks that go back to a slab that stays, and come again. */
 static void check_guards_stay(enum wf_guard kind)
 {
-    weft_coro *left[1];
+    weft_coro *left[1] = {NULL};
     size_t counts[3] = {0};
     make_many(0, counts, 1, left); /* one keeps its slab */
     CHECK_INT(weft_stack_trim(), >, 0);
@@ -242,7 +242,7 @@ static volatile int deepest = 10000000;
 __attribute__((noinline)) static int digs(volatile char *above, int depth)
 {
     volatile char mine[1024];
-    mine[depth % 1024] = above[0];
+    mine[0] = mine[depth % 1024] = above[0];
     return depth < deepest ? digs(mine, depth + 1) + mine[0] : 0;
 }
 
