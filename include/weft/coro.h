@@ -28,6 +28,10 @@
  * freed is undefined behaviour, and panics while its memory waits for the next one. Debug builds are those made with
  * -DWEFT_DEBUG=ON.
  *
+ * Ends: a thread that ends inside a coroutine (pthread_exit, cancellation) leaves it, and those that wait for it, DONE.
+ * longjmp must not leave a coroutine. No function here may be called in a signal handler. After fork the child goes on
+ * with all coroutines as they were, but those that other threads ran never go on.
+ *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */
 #ifndef WEFT_CORO_H
@@ -58,10 +62,14 @@ enum weft_coro_state {
 
 /** Flags of weft_coro_opts. */
 enum {
-    WEFT_FPENV = 1u << 0, /* it keeps its own floating-point control words (rounding, traps, flush to zero) */
-    WEFT_CXX = 1u << 1,   /* it keeps its own C++ exception state; C++ callers of weft_coro_new get it unasked, and for
-                               C callers it takes effect once any C++ code has called weft_coro_new */
-    WEFT_MEASURE = 1u << 2, /* it starts on untouched memory, so that weft_coro_stack_used() is its own mark */
+    /* It keeps its own floating-point control words (rounding, traps, flush to zero); at first those of the thread that
+     * makes or resets it. */
+    WEFT_FPENV = 1u << 0,
+    /* It keeps its own C++ exception state. C++ callers of weft_coro_new get it unasked; for C callers it takes effect
+     * once any C++ code has called weft_coro_new. */
+    WEFT_CXX = 1u << 1,
+    /* It starts on untouched memory, so that weft_coro_stack_used() is its own mark. */
+    WEFT_MEASURE = 1u << 2,
 };
 
 /** How to make a coroutine. NULL options, or a zero field, mean the default. */
@@ -159,7 +167,7 @@ WEFT_API int weft_coro_reset(weft_coro *c, weft_fn *fn, void *arg);
  * Releases a coroutine. One that has not ended is never run again: what its function holds (memory, locks, C++ objects)
  * is not released. NULL is allowed and does nothing.
  *
- * Returns: 0, -EBUSY it is RUNNING
+ * Returns: 0, -EBUSY it is RUNNING, or another thread uses its shared stack
  * Context: any thread, coroutines included
  * Blocks:  never
  * Owns:    takes c on 0
@@ -235,7 +243,7 @@ WEFT_API size_t weft_coro_count(void);
  *
  * Returns: bytes
  * Context: any thread, while no other thread runs `c`
- * Blocks:  never (costs microseconds)
+ * Blocks:  never (it reads the unused part of the stack: microseconds, or more if that is large)
  * Owns:    nothing
  */
 WEFT_API size_t weft_coro_stack_used(const weft_coro *c);

@@ -32,8 +32,8 @@ typedef struct weft_stacks weft_stacks;
 /**
  * Makes a pool of `count` shared stacks of `size` bytes each (0: WEFT_STACK_DEFAULT).
  *
- * Coroutines are given a stack of the pool round robin, for life. Those of one stack must not run on two threads at
- * once: give each thread its own pool, or resume under a lock.
+ * Coroutines are given a stack of the pool round robin, for life. Those of one stack must not be used (resumed, freed,
+ * asked for stack_used) by two threads at once: give each thread its own pool, or use them under a lock.
  *
  * Returns: 0, -EINVAL (no out, count 0, size below WEFT_STACK_MIN), -ENOMEM
  * Context: any thread

@@ -79,7 +79,7 @@ struct wf_frame {
 
 static inline char *wf_live_low(void *sp)
 {
-    return ((struct wf_frame *)sp)->low;
+    return (char *)((uintptr_t)((struct wf_frame *)sp)->low & ~(uintptr_t)7);
 }
 
 /* Whether a context at its top is as wf_frame_make made it. */
@@ -106,7 +106,7 @@ static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_a
 #error "no switch for this instruction set: configure with -DWEFT_ARCH=ucontext"
 #endif
 
-/* The lowest byte that a suspended context needs. */
+/* The lowest byte that a suspended context needs; aligned to a word. */
 static inline char *wf_live_low(void *sp)
 {
     return sp;

@@ -35,9 +35,8 @@ static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
         kept->mxcsr = mxcsr;
     }
     if (__builtin_expect(kept->x87 != x87, 0)) {
-        uint16_t raised;
-        __asm__ volatile("fnstsw %0" : "=m"(raised));
-        if (raised & ~kept->x87 & 0x3f) /* a flag of the thread's would trap as soon as it is unmasked */
+        __asm__ volatile("fnstsw %0" : "=m"(scratch->x87));
+        if (scratch->x87 & ~kept->x87 & 0x3f) /* a flag of the thread's would trap as soon as it is unmasked */
             __asm__ volatile("fnclex");
         __asm__ volatile("fldcw %0" : : "m"(kept->x87));
         kept->x87 = x87;

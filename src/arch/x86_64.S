@@ -13,7 +13,7 @@
         .globl  wf_switch
         .hidden wf_switch
         .type   wf_switch, @function
-        .p2align 5
+        .p2align 6
 wf_switch:
         .cfi_startproc
         pushq   %rbp

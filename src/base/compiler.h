@@ -6,6 +6,7 @@
 
 #define wf_likely(x) __builtin_expect(!!(x), 1)
 #define wf_unlikely(x) __builtin_expect(!!(x), 0)
+#define WF_HOT __attribute__((aligned(64)))
 #define WF_COLD __attribute__((cold, noinline))
 #define WF_NOINLINE __attribute__((noinline))
 /*

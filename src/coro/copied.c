@@ -40,7 +40,7 @@ static inline size_t with_shadow(size_t bytes)
 static char *live_low(const weft_coro *c)
 {
     bool waits = (wf_mode(c) & WF_STATE) == WEFT_CORO_RUNNING;
-    return (char *)((uintptr_t)wf_live_low(waits ? c->waits_for->sp : c->sp) & ~(uintptr_t)7);
+    return wf_live_low(waits ? c->waits_for->sp : c->sp);
 }
 
 /* Room for `bytes`; what one that is not on its stack has saved is kept. */

@@ -14,12 +14,12 @@
  */
 int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves);
 
-/* Room that is 4 times too large, and more than this, is given back. */
-#define WF_ROOM_KEPT 1024
+/* Room may be larger than needed by so much; more is given back. */
+#define WF_ROOM_SPARE 4096u
 
 static inline bool wf_room_fits(const weft_coro *c, size_t bytes, bool may_shrink)
 {
-    return c->room >= bytes && !(may_shrink && c->room > WF_ROOM_KEPT && c->room / 4 > bytes);
+    return may_shrink ? c->room - (uint32_t)bytes <= WF_ROOM_SPARE : c->room >= bytes; /* too small wraps round */
 }
 
 /* A plain copy of words, for memory that no sanitizer should look at. Short: inline beats a call. */
@@ -58,7 +58,7 @@ static inline bool wf_copied_place_quickly(weft_coro *c)
     if (there == c)
         return true;
     if (there) {
-        char *low = (char *)((uintptr_t)wf_live_low(there->sp) & ~(uintptr_t)7);
+        char *low = wf_live_low(there->sp);
         size_t bytes = (size_t)(s->high - low);
         if (wf_unlikely(!wf_room_fits(there, bytes, true)))
             return false;

@@ -163,29 +163,39 @@ WF_ENTRY static int resume_general(struct wf_thread *t, weft_coro *c, void *in, 
                                           .pass = waits_in_transfer ? YIELDED : in});
 }
 
-/* Not plain: the two kinds that are used a lot have short ways of their own. */
-WF_ENTRY static int resume_other(struct wf_thread *t, weft_coro *c, void *in, void **value)
+/* The common way onto a shared stack: from a plain one, with nobody waiting below. */
+WF_HOT WF_ENTRY static int resume_copied(struct wf_thread *t, weft_coro *c, void *in, void **value)
 {
-    if (c && t->expect == WF_PLAIN_READY) { /* so the current one is not on a shared stack */
-        if (wf_mode(c) == (WF_PLAIN_READY | WF_FP)) {
-            wf_set_mode(c, WF_PLAIN_RUNNING | WF_FP);
-            wf_fp_swap(&c->fp, &c->fp_seen);
-        } else if (wf_mode(c) == (WF_PLAIN_READY | WF_COPIED) && wf_copied_place_quickly(c)) {
-            wf_set_mode(c, WF_PLAIN_RUNNING | WF_COPIED);
-            wf_copied_runs(t, c);
-            t->expect = WF_NEVER;
-        } else {
-            return resume_general(t, c, in, value);
-        }
-        c->resumer = t->current;
-        c->value = value;
-        t->current = c;
-        return wf_switch_int(&c->sp, c->sp, in);
-    }
-    return resume_general(t, c, in, value);
+    if (wf_unlikely(!wf_copied_place_quickly(c)))
+        return resume_general(t, c, in, value);
+    wf_set_mode(c, WF_PLAIN_RUNNING | WF_COPIED);
+    wf_copied_runs(t, c);
+    c->resumer = t->current;
+    c->value = value;
+    t->current = c;
+    t->expect = WF_NEVER;
+    return wf_switch_int(&c->sp, c->sp, in);
 }
 
-WF_ENTRY int weft_coro_resume(weft_coro *c, void *in, void **value)
+/* Not plain: the two kinds that are used a lot have short ways of their own. */
+WF_HOT WF_ENTRY static int resume_other(struct wf_thread *t, weft_coro *c, void *in, void **value)
+{
+    if (!c || t->expect != WF_PLAIN_READY) /* if it is, the current one is not on a shared stack */
+        return resume_general(t, c, in, value);
+    uint32_t mode = wf_mode(c);
+    if (mode == (WF_PLAIN_READY | WF_COPIED))
+        return resume_copied(t, c, in, value);
+    if (mode != (WF_PLAIN_READY | WF_FP))
+        return resume_general(t, c, in, value);
+    wf_fp_swap(&c->fp, &c->fp_seen);
+    wf_set_mode(c, WF_PLAIN_RUNNING | WF_FP);
+    c->resumer = t->current;
+    c->value = value;
+    t->current = c;
+    return wf_switch_int(&c->sp, c->sp, in);
+}
+
+WF_HOT WF_ENTRY int weft_coro_resume(weft_coro *c, void *in, void **value)
 {
     struct wf_thread *t = &wf_thread_self;
     /*
@@ -231,24 +241,27 @@ WF_ENTRY static void *yield_general(struct wf_thread *t, weft_coro *c, void *out
     return leave(t, c, out, false);
 }
 
+WF_COLD WF_NORETURN static void yield_outside(void)
+{
+    wf_panic("weft_coro_yield", "called outside any coroutine: there is no resumer to give control to; call it only in "
+                                "code that weft_coro_resume runs");
+}
+
 /* Not plain: see resume_other. */
-WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
+WF_HOT WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
 {
     if (!c)
-        wf_panic("weft_coro_yield",
-                 "called outside any coroutine: there is no resumer to give control to; call it only "
-                 "in code that weft_coro_resume runs");
-    if (WF_NOTED)
+        yield_outside();
+    uint32_t mode = wf_mode(c);
+    if (WF_NOTED || (mode != (WF_PLAIN_RUNNING | WF_FP) && mode != (WF_PLAIN_RUNNING | WF_COPIED)))
         return yield_general(t, c, out);
-    if (wf_mode(c) == (WF_PLAIN_RUNNING | WF_FP)) {
-        wf_set_mode(c, WF_PLAIN_READY | WF_FP);
+    if (mode & WF_FP) {
         wf_fp_swap(&c->fp, &c->fp_seen);
-    } else if (wf_mode(c) == (WF_PLAIN_RUNNING | WF_COPIED)) {
+        wf_set_mode(c, WF_PLAIN_READY | WF_FP);
+    } else {
         wf_set_mode(c, WF_PLAIN_READY | WF_COPIED);
         wf_copied_rests(c, false);
         t->expect = WF_PLAIN_READY; /* its resumer is not on a shared stack */
-    } else {
-        return yield_general(t, c, out);
     }
     t->current = c->resumer;
     if (c->value)
@@ -256,7 +269,7 @@ WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
     return wf_switch(&c->sp, c->sp, YIELDED);
 }
 
-WF_ENTRY void *weft_coro_yield(void *out)
+WF_HOT WF_ENTRY void *weft_coro_yield(void *out)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_coro *c = t->current;
