@@ -163,6 +163,8 @@ static void report_limits(const struct bench_suite *suite, const struct plan *pl
                 first = false;
                 report_limit(limit, &suite->benches[i], results[i]);
             }
+    if (!first)
+        printf("Limits are goals for a quiet machine, judged by medians; one that is missed is not an error.\n");
 }
 
 int bench_main(int argc, char **argv, const struct bench_suite *suite)

@@ -10,53 +10,45 @@
  */
         .text
 
+        .macro save register
+        pushq   %\register
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %\register, 0
+        .endm
+
+        .macro load register
+        popq    %\register
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %\register
+        .endm
+
+        .macro save_context
+        save    rbp
+        save    rbx
+        save    r12
+        save    r13
+        save    r14
+        save    r15
+        movq    %rsp, (%rdi)
+        .endm
+
         .globl  wf_switch
         .hidden wf_switch
         .type   wf_switch, @function
         .p2align 6
 wf_switch:
         .cfi_startproc
-        pushq   %rbp
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %rbp, 0
-        pushq   %rbx
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %rbx, 0
-        pushq   %r12
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r12, 0
-        pushq   %r13
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r13, 0
-        pushq   %r14
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r14, 0
-        pushq   %r15
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r15, 0
-        movq    %rsp, (%rdi)
+        save_context
         movq    %rsi, %rsp              /* the other context has the same shape: the CFI holds for it too */
         movq    %rdx, %rax
 .Lgo_on:
         movq    48(%rsp), %rcx
-        popq    %r15
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %r15
-        popq    %r14
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %r14
-        popq    %r13
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %r13
-        popq    %r12
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %r12
-        popq    %rbx
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %rbx
-        popq    %rbp
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore %rbp
+        load    r15
+        load    r14
+        load    r13
+        load    r12
+        load    rbx
+        load    rbp
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
         .cfi_register %rip, %rcx
@@ -91,25 +83,7 @@ wf_switch_last:
         .p2align 4
 wf_switch_through:
         .cfi_startproc
-        pushq   %rbp
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %rbp, 0
-        pushq   %rbx
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %rbx, 0
-        pushq   %r12
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r12, 0
-        pushq   %r13
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r13, 0
-        pushq   %r14
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r14, 0
-        pushq   %r15
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset %r15, 0
-        movq    %rsp, (%rdi)
+        save_context
         movq    %rsi, %rsp
         .cfi_undefined %rip             /* what was left is no longer there to be unwound into */
         movq    %rcx, %rdi
