@@ -137,8 +137,8 @@ TEST(a_stack_that_was_freed_is_the_next_ones)
 
 TEST(large_stacks_are_kept_in_small_numbers)
 {
-#if WF_ASAN || WF_TSAN
-    SKIP("a sanitizer's shadow of so many gigabytes takes too long");
+#if WF_ASAN || WF_TSAN || WF_VALGRIND
+    SKIP("a shadow of so many gigabytes takes too long");
 #else
     enum { MADE = 3 * WF_STACK_LOOK_EVERY };
     const size_t large = (size_t)1 << 30;
