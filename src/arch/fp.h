@@ -1,8 +1,9 @@
 /*
  * arch/fp.h: the floating-point control words (rounding, traps, flush to zero) of a coroutine that keeps its own.
  *
- * wf_fp_swap(kept, scratch) exchanges the thread's words with *kept and loads only what differs: it is the store of
- * MXCSR that costs. The exception flags belong to the thread and stay as they are.
+ * wf_fp_read(scratch), then wf_fp_settle(kept, scratch), exchanges the thread's words with *kept and loads only what
+ * differs: it is the store of MXCSR that costs, and reading it back at once, so other work belongs between the two. The
+ * exception flags belong to the thread and stay as they are.
  */
 #ifndef WF_ARCH_FP_H
 #define WF_ARCH_FP_H
@@ -24,9 +25,8 @@ static inline void wf_fp_read(struct wf_fp *now)
 }
 
 /* Each word is read back in the width it was written in: a wider load would wait for the stores. */
-static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
+static inline void wf_fp_settle(struct wf_fp *kept, struct wf_fp *scratch)
 {
-    wf_fp_read(scratch);
     uint32_t mxcsr = scratch->mxcsr;
     uint16_t x87 = scratch->x87;
     if (__builtin_expect(((kept->mxcsr ^ mxcsr) & WF_MXCSR_CONTROL) != 0, 0)) {
@@ -79,14 +79,19 @@ static inline void wf_fp_write(const struct wf_fp *want)
 }
 #endif
 
-static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
+static inline void wf_fp_settle(struct wf_fp *kept, struct wf_fp *scratch)
 {
-    wf_fp_read(scratch);
     if (kept->control != scratch->control) {
         wf_fp_write(kept);
         kept->control = scratch->control;
     }
 }
 #endif
+
+static inline void wf_fp_swap(struct wf_fp *kept, struct wf_fp *scratch)
+{
+    wf_fp_read(scratch);
+    wf_fp_settle(kept, scratch);
+}
 
 #endif

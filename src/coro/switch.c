@@ -187,11 +187,12 @@ WF_HOT WF_ENTRY static int resume_other(struct wf_thread *t, weft_coro *c, void 
         return resume_copied(t, c, in, value);
     if (mode != (WF_PLAIN_READY | WF_FP))
         return resume_general(t, c, in, value);
-    wf_fp_swap(&c->fp, &c->fp_seen);
+    wf_fp_read(&c->fp_seen);
     wf_set_mode(c, WF_PLAIN_RUNNING | WF_FP);
     c->resumer = t->current;
     c->value = value;
     t->current = c;
+    wf_fp_settle(&c->fp, &c->fp_seen);
     return wf_switch_int(&c->sp, c->sp, in);
 }
 
@@ -247,25 +248,34 @@ WF_COLD WF_NORETURN static void yield_outside(void)
                                 "code that weft_coro_resume runs");
 }
 
+/* The common way off a shared stack, which stays as it is: to a plain one. */
+WF_HOT WF_ENTRY static void *yield_copied(struct wf_thread *t, weft_coro *c, void *out)
+{
+    wf_set_mode(c, WF_PLAIN_READY | WF_COPIED);
+    wf_copied_rests(c, false);
+    t->expect = WF_PLAIN_READY;
+    t->current = c->resumer;
+    if (c->value)
+        *c->value = out;
+    return wf_switch(&c->sp, c->sp, YIELDED);
+}
+
 /* Not plain: see resume_other. */
 WF_HOT WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
 {
     if (!c)
         yield_outside();
     uint32_t mode = wf_mode(c);
-    if (WF_NOTED || (mode != (WF_PLAIN_RUNNING | WF_FP) && mode != (WF_PLAIN_RUNNING | WF_COPIED)))
+    if (!WF_NOTED && mode == (WF_PLAIN_RUNNING | WF_COPIED))
+        return yield_copied(t, c, out);
+    if (WF_NOTED || mode != (WF_PLAIN_RUNNING | WF_FP))
         return yield_general(t, c, out);
-    if (mode & WF_FP) {
-        wf_fp_swap(&c->fp, &c->fp_seen);
-        wf_set_mode(c, WF_PLAIN_READY | WF_FP);
-    } else {
-        wf_set_mode(c, WF_PLAIN_READY | WF_COPIED);
-        wf_copied_rests(c, false);
-        t->expect = WF_PLAIN_READY; /* its resumer is not on a shared stack */
-    }
+    wf_fp_read(&c->fp_seen);
+    wf_set_mode(c, WF_PLAIN_READY | WF_FP);
     t->current = c->resumer;
     if (c->value)
         *c->value = out;
+    wf_fp_settle(&c->fp, &c->fp_seen);
     return wf_switch(&c->sp, c->sp, YIELDED);
 }
 
