@@ -20,9 +20,10 @@
  * Signal masks and floating-point control words belong to the thread (see WEFT_FPENV).
  *
  * Signals: the first coroutine of a process installs a handler for SIGSEGV, and the first of a thread an alternate signal
- * stack if the thread has none. A fault in the guard below the running coroutine's stack prints one line that names the
- * coroutine and what to raise, and then the process dies of it as it would have. Any other fault goes to whoever handled
- * SIGSEGV before. A handler that is installed later replaces ours, and overflows are then silent.
+ * stack if the thread has none. A fault in the guard below the running coroutine's stack, or further below in the mapping
+ * that the stack is part of, prints one line that names the coroutine and what to raise, and then the process dies of it
+ * as it would have. Any other fault goes to whoever handled SIGSEGV before; if that handler did not ask for the signal
+ * stack (SA_ONSTACK), it is put back in our place. Then, and when a handler is installed later, overflows are silent.
  *
  * "Panics" means: one line on standard error that says what to do, then abort(). A coroutine that is used after it was
  * freed is undefined behaviour, and panics while its memory waits for the next one. Debug builds are those made with

@@ -22,8 +22,6 @@
 #define WF_HIDDEN __attribute__((visibility("hidden")))
 #define WF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-#define WF_CONTAINER(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
-
 /* Rounds up to a power of two. */
 #define WF_ROUND_UP(n, to) (((n) + ((to)-1)) & ~((to)-1))
 

@@ -18,7 +18,6 @@ enum wf_sys {
     WF_SYS_MMAP,
     WF_SYS_MPROTECT,
     WF_SYS_GUARD, /* MADV_GUARD_INSTALL, one range or many */
-    WF_SYS_KINDS
 };
 
 void *wf_sys_malloc(size_t bytes);

@@ -1,6 +1,6 @@
 /*
- * coro/overflow.c: the SIGSEGV handler. A fault in the guard below the current coroutine's stack, or near below, is an
- * overflow: one line, then the default action. Any other fault goes to whoever handled SIGSEGV before us.
+ * coro/overflow.c: the SIGSEGV handler. A fault in the guard below the current coroutine's stack, or further below in
+ * the stack's own mapping, is an overflow: one line, then the default action. Any other fault goes to whoever handled SIGSEGV before us.
  */
 #include "coro/overflow.h"
 
@@ -16,15 +16,18 @@
 #include "stack/guard.h"
 
 #define SIGNAL_STACK_LEAST ((size_t)64 * 1024)
-#define FAR_BELOW ((size_t)1024 * 1024) /* a fault so near below a stack is an overflow by a large frame */
 
-static struct sigaction before; /* const after install */
+static struct sigaction before; /* const after install, but for a one-shot handler that has had its shot */
 
-/* How far below the stack's lowest byte the fault is; 0: it is not below it, or too far to have to do with it. */
+/*
+ * How far below the stack's lowest byte the fault is; 0: it is not below it, or not in the mapping that the stack was cut
+ * from. What the program itself has mapped and protected, however near, is none of ours.
+ */
 static size_t below(const weft_coro *c, const void *fault)
 {
     uintptr_t low = (uintptr_t)wf_coro_low(c), p = (uintptr_t)fault;
-    return p < low && low - p <= FAR_BELOW ? low - p : 0;
+    uintptr_t base = (uintptr_t)(c->shared ? c->shared->base : wf_stack_mapping(c));
+    return p < low && p >= base ? low - p : 0;
 }
 
 static void tell(const weft_coro *c, const void *fault)

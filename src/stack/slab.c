@@ -46,8 +46,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void set_up(void)
 {
-    pthread_atfork(wf_slab_lock, wf_slab_unlock,
-                   wf_slab_unlock); /* the first lock registers it: a fork cannot miss it */
+    pthread_atfork(wf_slab_lock, wf_slab_unlock, wf_slab_unlock); /* by the first lock: a fork cannot miss it */
 }
 
 void wf_slab_lock(void)
@@ -98,6 +97,11 @@ size_t wf_stack_stride(unsigned class)
         stride = ((size_t)1 << shift) + ((size_t)((class - 1) % 4) << (shift - 2));
     }
     return stride | page; /* a multiple of pages becomes an odd one */
+}
+
+const void *wf_stack_mapping(const void *record)
+{
+    return wf_stack_of(record)->slab->base;
 }
 
 static char *stack_base(const struct wf_slab *slab, unsigned i)

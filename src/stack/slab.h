@@ -76,6 +76,9 @@ int wf_stack_class(size_t usable);
  */
 size_t wf_stack_stride(unsigned class);
 
+/* The lowest byte of the mapping that a stack was cut from. */
+const void *wf_stack_mapping(const void *record);
+
 /* Takes up to `want` stacks of a class as a list; NULL: no memory. *got says how many. */
 struct wf_idle *wf_slab_take(unsigned class, unsigned want, unsigned *got);
 

@@ -14,6 +14,7 @@
 
 #include <weft/weft.h>
 
+#include "stack/slab.h"
 #include "support/test.h"
 
 /* What a child leaves behind: shared memory, and a file that is its standard error. */
@@ -385,8 +386,47 @@ TEST(a_frame_that_steps_over_the_guard_is_named_where_it_faults)
     CHECK_CHILD(overflow_far_below, NULL, SIGSEGV, "stepped over the guard");
 }
 
+static char *near_page;
+
+static void unprotects(int signal)
+{
+    (void)signal;
+    mprotect(near_page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void *touches_it(void *arg)
+{
+    *near_page = 1;
+    return arg;
+}
+
+/* A program that keeps protected pages of its own, with one of them right below the lowest stack of a slab. */
+static void fault_near_below(void *arg)
+{
+    static struct last_words words;
+    weft_coro *c, *other;
+    struct sigaction sa = {.sa_handler = unprotects, .sa_flags = SA_ONSTACK};
+    (void)arg;
+    sigaction(SIGSEGV, &sa, NULL);
+    REQUIRE(weft_coro_new(&c, touches_it, NULL, &(weft_coro_opts){.stack = 1 << 19}) == 0);
+    near_page = mmap((char *)wf_stack_mapping(c) - 4096, 4096, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    REQUIRE(near_page != MAP_FAILED);
+    CHECK_INT(weft_coro_resume(c, NULL, NULL), ==, 0);
+    REQUIRE(weft_coro_new(&other, overflows, &words, NULL) == 0);
+    weft_coro_resume(other, NULL, NULL); /* and an overflow is still told from it */
+}
+
+TEST(a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow)
+{
+    if (TEST_EMULATED)
+        SKIP("an emulator may have something else mapped there");
+    CHECK_CHILD(fault_near_below, NULL, SIGSEGV, "overflowed its stack of");
+}
+
 TESTS(coro_overflow, overflow_of_a_private_stack_names_the_coroutine, overflow_of_a_shared_stack_names_the_coroutine,
       overflow_of_a_nested_one_names_the_one_that_ran, overflow_on_another_thread_names_the_coroutine,
       a_fault_elsewhere_goes_to_the_handler_of_before, a_fault_elsewhere_without_a_handler_is_a_bare_sigsegv,
       an_overflow_does_not_go_to_the_handler_of_before, a_sigsegv_that_was_sent_does_what_it_did_before,
-      a_signal_stack_of_the_programs_own_is_used, a_frame_that_steps_over_the_guard_is_named_where_it_faults)
+      a_signal_stack_of_the_programs_own_is_used, a_frame_that_steps_over_the_guard_is_named_where_it_faults,
+      a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow)
