@@ -413,7 +413,7 @@ static void fault_near_below(void *arg)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     REQUIRE(near_page != MAP_FAILED);
     CHECK_INT(weft_coro_resume(c, NULL, NULL), ==, 0);
-    REQUIRE(weft_coro_new(&other, overflows, &words, NULL) == 0);
+    REQUIRE(weft_coro_new(&other, overflows, &words, &(weft_coro_opts){.name = "the real one"}) == 0);
     weft_coro_resume(other, NULL, NULL); /* and an overflow is still told from it */
 }
 
@@ -421,7 +421,7 @@ TEST(a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow)
 {
     if (TEST_EMULATED)
         SKIP("an emulator may have something else mapped there");
-    CHECK_CHILD(fault_near_below, NULL, SIGSEGV, "overflowed its stack of");
+    CHECK_CHILD(fault_near_below, NULL, SIGSEGV, "\"the real one\" overflowed its stack of");
 }
 
 TESTS(coro_overflow, overflow_of_a_private_stack_names_the_coroutine, overflow_of_a_shared_stack_names_the_coroutine,
