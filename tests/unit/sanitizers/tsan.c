@@ -3,6 +3,7 @@
  * place in time.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <weft/weft.h>
@@ -44,6 +45,7 @@ TEST(calls_that_never_return_stay_with_their_coroutine)
 }
 
 static long plain;
+static int met;
 
 static void *adds(void *arg)
 {
@@ -52,6 +54,19 @@ static void *adds(void *arg)
         weft_coro_yield(NULL);
     }
     return arg;
+}
+
+/*
+ * Neither thread goes on before both have added: if one had ended before the other began, the locks of a thread's first
+ * and last use of the library would have ordered them. Relaxed, so that the meeting itself orders nothing.
+ */
+static void *adds_and_meets(void *arg)
+{
+    plain++;
+    __atomic_add_fetch(&met, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&met, __ATOMIC_RELAXED) < 2)
+        sched_yield();
+    return adds(arg);
 }
 
 static void *runs_one(void *arg)
@@ -67,7 +82,8 @@ static void race_on_two_threads(void *arg)
     weft_coro *c[2];
     (void)arg;
     for (int i = 0; i < 2; i++) {
-        if (weft_coro_new(&c[i], adds, NULL, NULL) != 0 || pthread_create(&thread[i], NULL, runs_one, c[i]) != 0)
+        if (weft_coro_new(&c[i], adds_and_meets, NULL, NULL) != 0 ||
+            pthread_create(&thread[i], NULL, runs_one, c[i]) != 0)
             abort();
     }
     for (int i = 0; i < 2; i++)
