@@ -79,7 +79,7 @@ struct wf_frame {
 
 static inline char *wf_live_low(void *sp)
 {
-    return (char *)((uintptr_t)((struct wf_frame *)sp)->low & ~(uintptr_t)7);
+    return (char *)((uintptr_t)((struct wf_frame *)sp)->low & ~(uintptr_t)15);
 }
 
 /* Whether a context at its top is as wf_frame_make made it. */
@@ -106,10 +106,10 @@ static inline void *wf_frame_make(void *top, weft_fn *fn, void *arg, void *end_a
 #error "no switch for this instruction set: configure with -DWEFT_ARCH=ucontext"
 #endif
 
-/* The lowest byte that a suspended context needs; aligned to a word. */
+/* The lowest byte that a suspended context needs, rounded down to 16. */
 static inline char *wf_live_low(void *sp)
 {
-    return sp;
+    return (char *)((uintptr_t)sp & ~(uintptr_t)15);
 }
 
 WF_HIDDEN void wf_begin(void); /* in NAME.S */

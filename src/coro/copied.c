@@ -22,7 +22,7 @@ static size_t with_shadow(size_t bytes)
 {
     if (shadow_offset == 0)
         __asan_get_shadow_mapping(&shadow_scale, &shadow_offset);
-    return bytes + WF_ROUND_UP((bytes >> shadow_scale) + 1, (size_t)8);
+    return bytes + WF_ROUND_UP((bytes >> shadow_scale) + 1, (size_t)16);
 }
 
 static char *shadow_of(const void *p)
@@ -53,7 +53,7 @@ static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
     if (!room)
         return c->room >= need ? 0 : -ENOMEM;
     if (c->shared->occupant != c && !wf_fresh(c))
-        wf_copy_words(room, c->saved, with_shadow(c->saved_bytes));
+        wf_copy_live(room, c->saved, with_shadow(c->saved_bytes));
     wf_sys_free(c->saved);
     c->saved = room;
     c->room = (uint32_t)need;
@@ -65,7 +65,7 @@ WF_RAW_MEMORY static void save(weft_coro *c)
     struct wf_shared *s = c->shared;
     char *low = live_low(c);
     size_t bytes = (size_t)(s->high - low);
-    wf_copy_words(c->saved, low, bytes);
+    wf_copy_live(c->saved, low, bytes);
     c->saved_bytes = (uint32_t)bytes;
     if (c->deepest < bytes)
         c->deepest = (uint32_t)bytes;
@@ -85,7 +85,7 @@ WF_RAW_MEMORY static void put_back(weft_coro *c)
 {
     char *low = c->shared->high - c->saved_bytes;
     wf_valgrind_writable(low, c->saved_bytes);
-    wf_copy_words(low, c->saved, c->saved_bytes);
+    wf_copy_live(low, c->saved, c->saved_bytes);
 #if WF_ASAN
     char *to = shadow_of(low), *from = (char *)c->saved + c->saved_bytes;
     for (size_t i = 0; i < (c->saved_bytes >> shadow_scale) + 1; i++)

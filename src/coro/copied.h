@@ -22,27 +22,27 @@ static inline bool wf_room_fits(const weft_coro *c, size_t bytes, bool may_shrin
     return may_shrink ? c->room - (uint32_t)bytes <= WF_ROOM_SPARE : c->room >= bytes; /* too small wraps round */
 }
 
-/* A plain copy of words, for memory that no sanitizer should look at. Short: inline beats a call. */
-WF_RAW_MEMORY static inline void wf_copy_words(char *to, const char *from, size_t bytes)
+/*
+ * A plain copy of a multiple of 16 bytes between addresses that are aligned to 16, for memory that no sanitizer should
+ * look at. Short: inline beats a call. Aligned, so that whoever then reads a local finds it in one store of this.
+ */
+WF_RAW_MEMORY static inline void wf_copy_live(char *to, const char *from, size_t bytes)
 {
-    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-    typedef uint64_t word __attribute__((may_alias));
-    size_t i = 0;
-    for (; i + 64 <= bytes; i += 64) {
-        pair a = *(const pair *)(from + i), b = *(const pair *)(from + i + 16);
-        pair c = *(const pair *)(from + i + 32), d = *(const pair *)(from + i + 48);
-        *(pair *)(to + i) = a;
-        *(pair *)(to + i + 16) = b;
-        *(pair *)(to + i + 32) = c;
-        *(pair *)(to + i + 48) = d;
+    typedef uint64_t pair __attribute__((vector_size(16), may_alias));
+    const char *end = from + bytes;
+    for (; (size_t)(end - from) >= 64; from += 64, to += 64) {
+        pair a = *(const pair *)from, b = *(const pair *)(from + 16);
+        pair c = *(const pair *)(from + 32), d = *(const pair *)(from + 48);
+        *(pair *)to = a;
+        *(pair *)(to + 16) = b;
+        *(pair *)(to + 32) = c;
+        *(pair *)(to + 48) = d;
         __asm__ volatile("" : : : "memory"); /* stays a loop, never a call of memcpy */
     }
-    for (; i + 16 <= bytes; i += 16) {
-        *(pair *)(to + i) = *(const pair *)(from + i);
+    for (; from != end; from += 16, to += 16) {
+        *(pair *)to = *(const pair *)from;
         __asm__ volatile("" : : : "memory");
     }
-    if (i < bytes)
-        *(word *)(to + i) = *(const word *)(from + i);
 }
 
 /*
@@ -62,14 +62,14 @@ static inline bool wf_copied_place_quickly(weft_coro *c)
         size_t bytes = (size_t)(s->high - low);
         if (wf_unlikely(!wf_room_fits(there, bytes, true)))
             return false;
-        wf_copy_words(there->saved, low, bytes);
+        wf_copy_live(there->saved, low, bytes);
         there->saved_bytes = (uint32_t)bytes;
         if (there->deepest < bytes)
             there->deepest = (uint32_t)bytes;
     }
     s->occupant = c;
     wf_valgrind_writable(s->high - c->saved_bytes, c->saved_bytes);
-    wf_copy_words(s->high - c->saved_bytes, c->saved, c->saved_bytes);
+    wf_copy_live(s->high - c->saved_bytes, c->saved, c->saved_bytes);
     return true;
 }
 
