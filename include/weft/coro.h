@@ -39,16 +39,8 @@
 #define WEFT_CORO_H
 
 #include <weft/api.h>
+#include <weft/cxx.h>
 #include <weft/stack.h>
-
-#ifdef __cplusplus
-/* The C++ runtime's, as the Itanium ABI has it; weak: a program without that runtime has no exceptions to keep. */
-namespace __cxxabiv1
-{
-struct __cxa_eh_globals;
-extern "C" __cxa_eh_globals *__cxa_get_globals() noexcept __attribute__((weak));
-} // namespace __cxxabiv1
-#endif
 
 WEFT_BEGIN_DECLS
 

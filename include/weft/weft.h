@@ -6,6 +6,10 @@
 
 #include <weft/api.h>
 #include <weft/coro.h>
+#include <weft/cxx.h>
+#include <weft/fiber.h>
+#include <weft/sched.h>
 #include <weft/stack.h>
+#include <weft/time.h>
 
 #endif

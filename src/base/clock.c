@@ -12,9 +12,14 @@ void wf_clock_set(int64_t ns)
 {
     __atomic_store_n(&injected, ns, __ATOMIC_RELAXED);
 }
+
+bool wf_clock_is_set(void)
+{
+    return __atomic_load_n(&injected, __ATOMIC_RELAXED) != 0;
+}
 #endif
 
-int64_t wf_clock_coarse(void)
+static inline int64_t read_clock(clockid_t clock)
 {
 #ifdef WF_SEAM
     int64_t shown = __atomic_load_n(&injected, __ATOMIC_RELAXED);
@@ -22,6 +27,16 @@ int64_t wf_clock_coarse(void)
         return shown;
 #endif
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    clock_gettime(clock, &ts);
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int64_t wf_clock_coarse(void)
+{
+    return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+int64_t wf_clock_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }

@@ -99,6 +99,26 @@ void *wf_sys_malloc(size_t bytes)
     return p;
 }
 
+void *wf_sys_malloc_aligned(size_t bytes, size_t align)
+{
+    int kept = errno;
+    void *p = NULL;
+    if (ask(WF_SYS_MALLOC) != GO_ON || posix_memalign(&p, align, bytes) != 0)
+        p = NULL;
+    if (p)
+        held(1, 0);
+    errno = kept;
+    return p;
+}
+
+int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg)
+{
+    int kept = errno;
+    int rc = ask(WF_SYS_THREAD) == GO_ON ? pthread_create(out, NULL, fn, arg) : EAGAIN;
+    errno = kept;
+    return rc == 0 ? 0 : -EAGAIN;
+}
+
 void wf_sys_free(void *p)
 {
     if (p)

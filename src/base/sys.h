@@ -7,6 +7,7 @@
 #ifndef WF_BASE_SYS_H
 #define WF_BASE_SYS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -18,10 +19,16 @@ enum wf_sys {
     WF_SYS_MMAP,
     WF_SYS_MPROTECT,
     WF_SYS_GUARD, /* MADV_GUARD_INSTALL, one range or many */
+    WF_SYS_THREAD,
 };
 
 void *wf_sys_malloc(size_t bytes);
 void wf_sys_free(void *p);
+/* Aligned to a power of two; wf_sys_free frees it. */
+void *wf_sys_malloc_aligned(size_t bytes, size_t align);
+
+/* A thread that runs fn(arg); 0 or -EAGAIN. */
+int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 
 /* Anonymous private memory that reserves nothing and takes no huge pages; NULL on failure. */
 void *wf_sys_map(size_t bytes);

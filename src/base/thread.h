@@ -15,7 +15,9 @@
 #include "base/compiler.h"
 
 struct weft_coro;
+struct weft_fiber;
 struct wf_stack_cache;
+struct wf_worker;
 
 /* Everything is zero until wf_thread_enter(). owner: its thread, unless a field says otherwise. */
 struct wf_thread {
@@ -24,7 +26,10 @@ struct wf_thread {
     bool entered;                  /* wf_thread_enter() was here */
     bool listed;                   /* it is on the list, and will be told when it ends; else it keeps nothing */
     bool ended;                    /* it was told so: what still runs on it are destructors */
+    struct weft_fiber *fiber;      /* the fiber that runs; NULL: none does */
+    struct wf_worker *worker;      /* the worker that this thread is; NULL: a plain thread */
     uint64_t next_id, last_id;     /* ids taken from the common counter and not yet given out */
+    uint32_t stacks_kept;          /* the most stacks of a class that are kept for the next; 0: as many as are good */
     struct wf_stack_cache *stacks; /* stacks kept for the next coroutines; NULL until the first */
     int64_t live;                  /* coroutines made here minus freed here. atomic: weft_coro_count adds them up */
 

@@ -36,11 +36,12 @@ enum {
     WF_FP = 1 << 2,     /* keeps its own floating-point control words */
     WF_EH = 1 << 3,     /* keeps its own C++ exception globals */
     WF_COPIED = 1 << 4, /* lives on a shared stack */
-    WF_FOR_LIFE = WF_FP | WF_EH | WF_COPIED,
+    WF_FOR_LIFE = WF_FP | WF_EH | WF_COPIED | 1 << 8 /* WF_BASE */,
 
     WF_TRANSFERRED = 1 << 5, /* READY: waits in transfer, so a value goes to its `value` and 1 is returned */
     WF_OVER_COPIED = 1 << 6, /* RUNNING: its resumer lives on a shared stack and may have to be put back first */
     WF_FREED = 1 << 7,       /* no state: its memory waits for the next coroutine */
+    WF_BASE = 1 << 8,        /* a fiber's: it has no resumer; see mount.h */
 };
 
 struct wf_eh_globals {
@@ -66,7 +67,7 @@ struct weft_coro {
         } start;
     };
     uint64_t id;              /* const until reset */
-    char *name;               /* const; owned; NULL: none */
+    char *name;               /* const; owned (not a base's); NULL: none */
     void *user;               /* const */
     struct wf_shared *shared; /* const; NULL: a private stack */
 

@@ -19,6 +19,18 @@ void wf_eh_learn(void *(*eh_globals)(void))
         __atomic_store_n(&get_globals, eh_globals, __ATOMIC_RELAXED);
 }
 
+bool wf_eh_known(void)
+{
+    return __atomic_load_n(&get_globals, __ATOMIC_RELAXED) != NULL;
+}
+
+int weft_cxx_use(void *(*eh_globals)(void))
+{
+    if (eh_globals)
+        wf_eh_learn(eh_globals);
+    return 0;
+}
+
 void wf_eh_swap(struct wf_eh_globals *kept)
 {
     void *(*get)(void) = __atomic_load_n(&get_globals, __ATOMIC_RELAXED);
@@ -47,8 +59,9 @@ _Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _U
     const weft_coro *c = wf_thread_now()->current;
     if ((actions & _UA_SEARCH_PHASE) && c) {
         char line[256], name[80];
-        snprintf(line, sizeof line, "weft: coroutine %llu%s: an exception left its entry function; catch it there\n",
-                 (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name));
+        snprintf(line, sizeof line, "weft: %s %llu%s: an exception left its entry function; catch it there\n",
+                 wf_mode(c) & WF_BASE ? "fiber" : "coroutine", (unsigned long long)c->id,
+                 wf_coro_quoted(c, name, sizeof name));
         wf_say(line);
     }
     return _URC_CONTINUE_UNWIND;

@@ -9,6 +9,9 @@
 /* The C++ runtime's __cxa_get_globals, as C++ callers gave it; the first one stays. */
 void wf_eh_learn(void *(*eh_globals)(void));
 
+/* Whether any C++ code is about. */
+bool wf_eh_known(void);
+
 /* Exchanges the thread's exception globals with *kept. */
 WF_NOINLINE void wf_eh_swap(struct wf_eh_globals *kept);
 

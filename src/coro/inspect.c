@@ -11,7 +11,8 @@
 
 weft_coro *weft_coro_current(void)
 {
-    return wf_thread_now()->current;
+    weft_coro *c = wf_thread_now()->current;
+    return c && !(wf_mode(c) & WF_BASE) ? c : NULL;
 }
 
 uint64_t weft_coro_id(const weft_coro *c)

@@ -33,11 +33,14 @@ static size_t below(const weft_coro *c, const void *fault)
 static void tell(const weft_coro *c, const void *fault)
 {
     char line[512], name[80];
-    const char *knob = c->shared ? "the size given to weft_stacks_new" : "weft_coro_opts.stack";
+    bool fiber = wf_mode(c) & WF_BASE;
+    const char *knob = c->shared ? "the size given to weft_stacks_new"
+                       : fiber   ? "weft_attr.stack or weft_sched_opts.stack"
+                                 : "weft_coro_opts.stack";
     size_t bytes = (size_t)(wf_coro_high(c) - wf_coro_low(c)), off = below(c, fault);
-    int n = snprintf(line, sizeof line,
-                     "weft: coroutine %llu%s overflowed its stack of %zu KiB (fault at %p). Raise %s",
-                     (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name), bytes / 1024, fault, knob);
+    int n = snprintf(line, sizeof line, "weft: %s %llu%s overflowed its stack of %zu KiB (fault at %p). Raise %s",
+                     fiber ? "fiber" : "coroutine", (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name),
+                     bytes / 1024, fault, knob);
     if (off <= wf_guard_bytes())
         snprintf(line + n, sizeof line - (size_t)n, ", or keep large arrays off the stack.\n");
     else

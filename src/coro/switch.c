@@ -14,74 +14,11 @@
 #include "base/panic.h"
 #include "coro/copied.h"
 #include "coro/coro.h"
-#include "coro/cxx.h"
+#include "coro/go.h"
 #include "coro/notes.h"
 
 #define YIELDED ((void *)1)
 #define ENDED ((void *)0)
-
-/* Exchanges what belongs to one side of a switch to or from `c`: called on both ways. */
-static inline void swap_kept(weft_coro *c, uint32_t mode)
-{
-    if (mode & WF_FP)
-        wf_fp_swap(&c->fp, &c->fp_seen);
-    if (wf_unlikely(mode & WF_EH))
-        wf_eh_swap(&c->eh);
-}
-
-/* Which type the caller returns: a tail jump needs it to match. */
-enum returns { AN_INT, A_POINTER };
-
-/* A way to go: from a stack (NULL: the thread's own) to another, with a value. */
-struct way {
-    weft_coro *from, *to;
-    bool done;   /* `from` is left for good */
-    void **save; /* where the context that is left is kept */
-    void *to_sp; /* where `to` goes on */
-    void **slot; /* where `to` wants the value, or NULL */
-    void *in;    /* the value */
-    void *pass;  /* what the switch that `to` waits in returns */
-};
-
-/* The last step: saves the calling context and leaves it. Inline, so that no function is half left. */
-static inline __attribute__((always_inline)) void *jump(enum returns type, void **save, void *sp, void *pass)
-{
-    return type == AN_INT ? (void *)(intptr_t)wf_switch_int(save, sp, pass) : wf_switch(save, sp, pass);
-}
-
-static inline __attribute__((always_inline)) void *jump_through(enum returns type, struct wf_shared *s)
-{
-    return type == AN_INT ? (void *)(intptr_t)wf_switch_through_int(&s->trip.left_sp, s->passage, wf_copied_land, s)
-                          : wf_switch_through(&s->trip.left_sp, s->passage, wf_copied_land, s);
-}
-
-/* The switch itself, in one place: puts `to` on its stack if that is shared, delivers the value, and goes. */
-static inline __attribute__((always_inline)) void *go(enum returns type, struct wf_thread *t, const struct way w)
-{
-    bool replaces_own_stack = w.from && w.to && w.to->shared && w.from->shared == w.to->shared;
-    void *sp = w.to_sp;
-    if (replaces_own_stack) {
-        w.to->shared->trip = (struct wf_trip){
-            .save = w.save, .place = w.to, .to_sp = sp, .slot = w.slot, .in = w.in, .pass = w.pass};
-    } else {
-        if (wf_copied(w.to))
-            sp = wf_copied_place(w.to, sp);
-        if (w.slot)
-            *w.slot = w.in;
-    }
-#if WF_NOTED
-    void *fake_stack = NULL;
-    wf_note_leave(t, w.from, w.to, w.done, &fake_stack);
-    void *back = replaces_own_stack ? jump_through(type, w.to->shared) : jump(type, w.save, sp, w.pass);
-    wf_note_arrive(fake_stack);
-    return back;
-#else
-    (void)t;
-    if (wf_unlikely(replaces_own_stack))
-        return jump_through(type, w.to->shared);
-    return jump(type, w.save, sp, w.pass);
-#endif
-}
 
 #if WF_NOTED
 void *wf_noted_begin(void *coroutine)
@@ -263,7 +200,7 @@ WF_HOT WF_ENTRY static void *yield_copied(struct wf_thread *t, weft_coro *c, voi
 /* Not plain: see resume_other. */
 WF_HOT WF_ENTRY static void *yield_other(struct wf_thread *t, weft_coro *c, void *out)
 {
-    if (!c)
+    if (!c || (wf_mode(c) & WF_BASE))
         yield_outside();
     uint32_t mode = wf_mode(c);
     if (!WF_NOTED && mode == (WF_PLAIN_RUNNING | WF_COPIED))
@@ -315,7 +252,7 @@ WF_ENTRY int weft_coro_transfer(weft_coro *to, void *in, void **value)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_coro *from = t->current;
-    if (!from)
+    if (!from || (wf_mode(from) & WF_BASE))
         return weft_coro_resume(to, in, value);
     if (!to)
         return -EINVAL;

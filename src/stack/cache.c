@@ -75,22 +75,36 @@ static void give(struct wf_stack_bin *bin, unsigned n)
     wf_slab_give(list);
 }
 
-/* Gives back what was not needed for a while, or is too much. */
-static void tidy(struct wf_stack_cache *cache, unsigned class)
+/* Gives back half of what was not needed since the last look, if that is a while ago; how many still are not. */
+static unsigned give_unneeded(struct wf_stack_cache *cache)
 {
-    struct wf_stack_bin *bin = &cache->bins[class];
-    unsigned most = wf_stack_keep_at_most(class);
-    if (bin->count > most)
-        give(bin, bin->count - most);
+    unsigned left = 0;
     int64_t now = wf_clock_coarse();
     if (now - cache->looked < LOOK_NS)
-        return;
+        return 1;
     cache->looked = now;
     for (unsigned i = 0; i < WF_STACK_CLASSES; i++) {
-        bin = &cache->bins[i];
+        struct wf_stack_bin *bin = &cache->bins[i];
         give(bin, bin->unneeded - bin->unneeded / 2);
         bin->unneeded = bin->count;
+        left += bin->count;
     }
+    return left;
+}
+
+/* Gives back what was not needed for a while, or is too much. */
+static void tidy(struct wf_thread *t, unsigned class)
+{
+    struct wf_stack_bin *bin = &t->stacks->bins[class];
+    unsigned most = t->stacks_kept != 0 ? t->stacks_kept : wf_stack_keep_at_most(class);
+    if (bin->count > most)
+        give(bin, bin->count - most);
+    give_unneeded(t->stacks);
+}
+
+bool wf_stack_look(struct wf_thread *t)
+{
+    return t->stacks && give_unneeded(t->stacks) > 1; /* the last half is not worth waking up for */
 }
 
 size_t wf_stack_trim(struct wf_thread *t)
@@ -118,10 +132,10 @@ void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s)
         wf_slab_give(s);
         return;
     }
-    bool quietly = wf_stack_keeps_quietly(t);
+    bool quietly = wf_stack_keeps_quietly(t) && t->stacks_kept == 0;
     wf_stack_keep_quietly(t, class, s);
     if (!quietly)
-        tidy(t->stacks, class);
+        tidy(t, class);
 }
 
 WF_ENTRY int weft_stack_stats(weft_stack_figures *out)

@@ -30,6 +30,8 @@ struct wf_stack_cache {
 WF_COLD struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class);
 /* Keeps a stack, and now and then gives back what was not needed for a while, or is too much. */
 void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s);
+/* The same look when nothing is kept or taken: for a thread that is about to sleep. True: there is more to give back. */
+WF_COLD bool wf_stack_look(struct wf_thread *t);
 /* Gives everything back; the number of stacks. */
 WF_COLD size_t wf_stack_trim(struct wf_thread *t);
 /* The thread ends. */

@@ -90,3 +90,31 @@ void wf_shared_release(struct wf_shared *s)
 {
     __atomic_sub_fetch(&s->pool->coroutines, 1, __ATOMIC_RELEASE); /* pairs with weft_stacks_free */
 }
+
+struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const void *group, bool anywhere)
+{
+    struct wf_shared *found = NULL;
+    size_t start = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
+    wf_lock(&pool->lock);
+    for (size_t i = 0; i < pool->count && !found; i++) {
+        struct wf_shared *s = &pool->stacks[(start + i) % pool->count];
+        if (s->fibers == 0 || s->owner == owner || (anywhere && s->group == group))
+            found = s;
+    }
+    if (found && found->fibers++ == 0) {
+        found->owner = owner;
+        found->group = group;
+    }
+    wf_unlock(&pool->lock);
+    if (found)
+        __atomic_add_fetch(&pool->coroutines, 1, __ATOMIC_RELAXED);
+    return found;
+}
+
+void wf_shared_unbind(struct wf_shared *s)
+{
+    wf_lock(&s->pool->lock);
+    s->fibers--;
+    wf_unlock(&s->pool->lock);
+    wf_shared_release(s);
+}

@@ -8,9 +8,12 @@
 #ifndef WF_STACK_SHARED_H
 #define WF_STACK_SHARED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weft/stack.h>
+
+#include "base/lock.h"
 
 struct weft_coro;
 struct wf_thread;
@@ -36,6 +39,9 @@ struct wf_shared {
     struct wf_trip trip;
     weft_fn *start_fn; /* what a coroutine that is placed for the first time begins with */
     void *start_arg;
+    const void *owner,
+        *group;           /* fibers: the worker that may run on it, and its scheduler. guarded by: the pool's lock */
+    size_t fibers;        /* that have it for life. guarded by: the pool's lock */
     weft_stacks *pool;    /* const */
     void *base;           /* const: the mapping */
     int guard[2];         /* const: enum wf_guard, of the stack and of the passage */
@@ -47,11 +53,19 @@ struct weft_stacks {
     size_t bytes;      /* const: of one mapping */
     size_t next;       /* atomic: whose turn it is */
     size_t coroutines; /* atomic: that use the pool */
+    struct wf_lock lock;
     struct wf_shared stacks[];
 };
 
 /* The next stack in turn, for life. */
 struct wf_shared *wf_shared_assign(weft_stacks *pool);
 void wf_shared_release(struct wf_shared *s);
+
+/*
+ * For a fiber, for life: a stack that only worker `owner` uses, or, with `anywhere`, one of any worker of `group`, which
+ * s->owner then tells; one that nobody has yet becomes owner's. NULL: there is none.
+ */
+struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const void *group, bool anywhere);
+void wf_shared_unbind(struct wf_shared *s);
 
 #endif

@@ -1,0 +1,341 @@
+/*
+ * weft/fiber.h: fibers: flows that a scheduler runs. Write plain blocking code; a fiber that waits costs its stack, not a
+ * thread.
+ *
+ * weft_yield() gives way to other fibers. weft_coro_yield() (weft/coro.h) is another thing: it returns from a raw
+ * coroutine to its resumer. A fiber may run raw coroutines; if the innermost of them waits, the whole fiber does.
+ *
+ * States:
+ *
+ *      fiber_new ──▶ NEW ──submit──▶ READY ──▶ RUNNING ──return──▶ DONE
+ *                         go ─────────▲  ▲        │
+ *                                     │  └ yield ─┤
+ *                                     └── wake ── PARKED
+ *
+ * Where it runs: a fiber that has not started goes to whichever worker is free first, unless it is bound to one
+ * (weft_attr.worker). Once started it stays on its worker, so that errno, OpenSSL's queues and whatever else is
+ * thread-local is the same before and after a wait. One with WEFT_MIGRATE says that it is safe to move. errno is kept
+ * for each fiber.
+ *
+ * Every call here works on plain threads too, unless it says otherwise: where a fiber would park, a thread blocks.
+ *
+ * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
+ */
+#ifndef WEFT_FIBER_H
+#define WEFT_FIBER_H
+
+#include <weft/api.h>
+#include <weft/cxx.h>
+#include <weft/stack.h>
+#include <weft/time.h>
+
+WEFT_BEGIN_DECLS
+
+typedef struct weft_fiber weft_fiber;
+
+/** Where a fiber is in its life; see the picture above. Write `enum`: weft_fiber_state() has the same name. */
+enum weft_fiber_state {
+    WEFT_FIBER_NEW = 1, /* made by weft_fiber_new and not yet submitted */
+    WEFT_FIBER_READY,   /* in a run queue */
+    WEFT_FIBER_RUNNING, /* on a worker */
+    WEFT_FIBER_PARKED,  /* waits */
+    WEFT_FIBER_DONE     /* returned; its value waits for a join */
+};
+
+/** Flags of weft_attr, beside WEFT_FPENV, WEFT_CXX and WEFT_MEASURE of weft/coro.h. */
+enum {
+    /* It may go on on another worker after any wait: it keeps nothing thread-local across one. */
+    WEFT_MIGRATE = 1u << 8,
+};
+
+/** Binds a fiber to worker n (from 0) in weft_attr.worker and weft_sched_submit. */
+#define WEFT_WORKER(n) ((int)(n) + 1)
+
+/** How to run one fiber. NULL, or a zero field, means the default. */
+typedef struct weft_attr {
+    size_t size;         /* sizeof(weft_attr); 0 means the first release's size */
+    const char *name;    /* for messages; copied, at most 31 bytes of it */
+    size_t stack;        /* bytes of stack at least, 0: the scheduler's default; must be 0 with `shared` */
+    weft_stacks *shared; /* run on one of these shared stacks; must outlive the fiber */
+    int priority;        /* for weft_priority: 0 (default, the lowest) to 7 (the first to run) */
+    weft_span cost;      /* for weft_sjf and weft_hrrn: how long it expects to run; 0: 1 ms */
+    weft_time due;       /* for weft_edf: when it should have run; 0: never */
+    int worker;          /* 0: any; WEFT_WORKER(n): this one, from its start to its end */
+    unsigned flags;      /* WEFT_MIGRATE, WEFT_FPENV, WEFT_CXX, WEFT_MEASURE; any other bit is -EINVAL */
+} weft_attr;
+
+#define WEFT_SITE_TEXT(line) #line
+#define WEFT_SITE_LINE(line) WEFT_SITE_TEXT(line)
+/** This line of this file, as a string: where a fiber was spawned. */
+#define WEFT_SITE __FILE__ ":" WEFT_SITE_LINE(__LINE__)
+
+/**
+ * Starts fn(arg) as a fiber of the calling fiber's scheduler; elsewhere, of the one that weft_run started. Detached: it
+ * is released when it ends. Call it as weft_go(fn, arg), a macro that passes the line it stands on, for weft_dump.
+ *
+ * Returns: 0, -EINVAL no fn, -ENXIO there is no runtime (call weft_run, or use weft_sched_go), -ESHUTDOWN the scheduler
+ *          is stopping and the caller is not one of its fibers, or it has stopped, -ENOMEM
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; `site` must live for ever
+ */
+WEFT_API int weft_go_at(const char *site, weft_fn *fn, void *arg);
+#define weft_go(fn, arg) weft_go_at(WEFT_SITE, fn, arg)
+
+/**
+ * The same with attributes, and a handle in *out to join it by; with out NULL it is detached. Call it as
+ * weft_go_with(out, attr, fn, arg).
+ *
+ * Returns: as weft_go; -EINVAL also for attributes that cannot be had: an unknown flag, a worker that the scheduler does
+ *          not have, a stack that is too small or given together with `shared`, a priority outside 0 to 7, a negative
+ *          cost; -EBUSY no shared stack of the pool can be used on that worker
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out until weft_join or weft_detach
+ */
+WEFT_API int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg);
+#define weft_go_with(out, attr, fn, arg) weft_go_with_at(WEFT_SITE, out, attr, fn, arg)
+
+/**
+ * Makes a fiber that no scheduler has yet (NEW). weft_sched_submit starts it. Call it as weft_fiber_new(out, attr, fn,
+ * arg). attr->worker is not looked at: submit says which.
+ *
+ * Returns: 0, -EINVAL as weft_go_with, -ENOMEM
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out until weft_join or weft_detach
+ */
+WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg);
+#define weft_fiber_new(out, attr, fn, arg) weft_fiber_new_at(WEFT_SITE, out, attr, fn, arg)
+
+/**
+ * Waits for fiber `f` to end, takes its value (value may be NULL) and releases it.
+ *
+ * A fiber can be joined once, from a fiber or from a plain thread.
+ *
+ * Returns: 0, -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was cancelled (f is
+ *          then still joinable), -EDEADLK f is the caller, -EALREADY somebody else is joining it, -EINVAL f is NULL or
+ *          detached
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    takes f on 0; leaves it on failure
+ */
+WEFT_API int weft_join(weft_fiber *f, void **value, weft_time deadline);
+
+/**
+ * Lets go of `f`: it is released when it ends, or now if it has ended or was never submitted.
+ *
+ * Returns: 0, -EALREADY somebody is joining it, or it was detached before (as far as that can be told: a detached fiber
+ *          that has ended is gone), -EINVAL f is NULL
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    takes f on 0
+ */
+WEFT_API int weft_detach(weft_fiber *f);
+
+/**
+ * Asks `f` to end: its current wait, or the next, returns -ECANCELED, and so does every later one. Nothing is forced;
+ * locks and memory stay with the fiber, which is to clean up and return. A wait that was already over keeps its result.
+ *
+ * Returns: 0, -ESRCH it has ended, -EINVAL f is NULL
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_cancel(weft_fiber *f);
+
+/**
+ * Whether the calling fiber was cancelled: for loops that never wait.
+ *
+ * Returns: true if so; false on a plain thread
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API bool weft_cancelled(void);
+
+/**
+ * Gives way: every fiber that is ready on this worker runs before the caller goes on (by the scheduler's policy). On a
+ * plain thread it is sched_yield.
+ *
+ * Returns: nothing
+ * Context: fiber | any thread
+ * Blocks:  the fiber stays ready
+ * Owns:    nothing
+ */
+WEFT_API void weft_yield(void);
+
+/**
+ * For code that computes long: gives way if the policy's time slice is used up (weft_rr), else returns at once. Every
+ * other call of this library does the same.
+ *
+ * Returns: nothing
+ * Context: fiber | any thread
+ * Blocks:  the fiber stays ready
+ * Owns:    nothing
+ */
+WEFT_API void weft_checkpoint(void);
+
+/**
+ * Waits until somebody calls weft_unpark for the calling fiber; if somebody has since the last park, returns at once and
+ * uses that up. There is no other reason to return 0.
+ *
+ * Returns: 0, -ETIMEDOUT, -EAGAIN no token and WEFT_NOW, -ECANCELED, -ENXIO not a fiber
+ * Context: fiber
+ * Blocks:  the fiber
+ * Owns:    nothing
+ */
+WEFT_API int weft_park(weft_time deadline);
+
+/**
+ * Lets `f` return from weft_park, now or the next time: it leaves at most one token.
+ *
+ * Returns: nothing; a fiber that has ended is left alone
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; f must not be released meanwhile
+ */
+WEFT_API void weft_unpark(weft_fiber *f);
+
+/**
+ * Waits for a length of time; at least that long. A span that is not positive is a yield.
+ *
+ * Returns: 0, -ECANCELED
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    nothing
+ */
+WEFT_API int weft_sleep(weft_span d);
+
+/**
+ * Waits until a point in time. With WEFT_FOREVER only a cancel ends it.
+ *
+ * Returns: 0, -ECANCELED
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    nothing
+ */
+WEFT_API int weft_sleep_until(weft_time t);
+
+/**
+ * The calling fiber.
+ *
+ * Returns: the fiber, or NULL on a plain thread
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; of a detached fiber it is valid until that ends
+ */
+WEFT_API weft_fiber *weft_fiber_current(void);
+
+/**
+ * A number that no other fiber of this process has or had; never 0.
+ *
+ * Returns: the id
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API uint64_t weft_fiber_id(const weft_fiber *f);
+
+/**
+ * The name given in the attributes.
+ *
+ * Returns: the name, or "" if none was given; lives as long as the fiber
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API const char *weft_fiber_name(const weft_fiber *f);
+
+/**
+ * Where the fiber is in its life.
+ *
+ * Returns: the state; of one that other threads deal with, what it was a moment ago
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API enum weft_fiber_state weft_fiber_state(const weft_fiber *f);
+
+/**
+ * When it was spawned, to some milliseconds.
+ *
+ * Returns: the time
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API weft_time weft_fiber_born(const weft_fiber *f);
+
+/**
+ * Where it was spawned, as "file:line".
+ *
+ * Returns: a string that lives for ever
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API const char *weft_fiber_site(const weft_fiber *f);
+
+/**
+ * What a parked fiber waits for, and until when.
+ *
+ * Returns: "mutex", "sleep", "channel" and so on, with *until its deadline; "" if it is not parked (*until is then
+ *          WEFT_FOREVER; until may be NULL)
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; the string lives for ever
+ */
+WEFT_API const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until);
+
+/**
+ * The number of the worker that it is on.
+ *
+ * Returns: the number, from 0; -1 if it has not started and is not bound to one
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_fiber_worker(const weft_fiber *f);
+
+/** A key of fiber-local values. */
+typedef struct weft_local {
+    unsigned index;
+} weft_local;
+
+/**
+ * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life; there are 128.
+ *
+ * When a fiber ends, `destroy` (may be NULL) is called in it for each value that is not NULL, as long as destructors set
+ * new ones at most four times over.
+ *
+ * Returns: 0, -EAGAIN all keys are in use, -EINVAL no out
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_local_new(weft_local *out, void (*destroy)(void *value));
+
+/**
+ * Sets the calling fiber's value of a key.
+ *
+ * Returns: 0, -ENXIO not a fiber, -EINVAL not a key, -ENOMEM
+ * Context: fiber
+ * Blocks:  never
+ * Owns:    the fiber owns `value` if the key has a destructor
+ */
+WEFT_API int weft_local_set(weft_local key, void *value);
+
+/**
+ * The calling fiber's value of a key.
+ *
+ * Returns: the value; NULL if none was set, or if the caller is not a fiber
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void *weft_local_get(weft_local key);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,254 @@
+/*
+ * weft/sched.h: schedulers: threads ("workers") that run fibers, and the order in which they do.
+ *
+ * The short way: weft_run(fn, arg, &value, NULL) makes a scheduler, runs fn as its first fiber, waits for every fiber to
+ * end, and returns. The long way:
+ *
+ *      new ──▶ NEW ──start──▶ RUNNING ──stop──▶ DRAINING ──▶ STOPPED ──start──▶ RUNNING
+ *
+ * NEW takes work and keeps it. DRAINING takes work only from its own fibers. STOPPED takes none. A process may have
+ * several schedulers; fibers of different ones share locks and channels as they like.
+ *
+ * With use_caller the thread that makes the scheduler is worker 0, and one thread fewer is made. It works only inside
+ * weft_sched_run and weft_sched_stop.
+ *
+ * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
+ */
+#ifndef WEFT_SCHED_H
+#define WEFT_SCHED_H
+
+#include <stdio.h>
+
+#include <weft/api.h>
+#include <weft/fiber.h>
+#include <weft/time.h>
+
+WEFT_BEGIN_DECLS
+
+typedef struct weft_sched weft_sched;
+
+/** Why a policy is given a fiber. */
+enum weft_why {
+    WEFT_WHY_NEW = 1, /* it has never run */
+    WEFT_WHY_WAKE,    /* it waited, and that is over */
+    WEFT_WHY_YIELD,   /* it gave way */
+    WEFT_WHY_SLICE    /* its time slice was used up */
+};
+
+/**
+ * An order in which a worker runs what is ready. Each worker has a ready set of its own, and only that worker touches it:
+ * no locks. Fibers do not move between workers under any policy but weft_fifo.
+ */
+typedef struct weft_policy {
+    size_t size;      /* sizeof(weft_policy) */
+    const char *name; /* for messages; must live as long as the policy */
+    weft_span slice;  /* how long a fiber may run before a call of this library puts it back; 0: as long as it likes */
+    /* Makes a worker's ready set; NULL: no memory. `arg` is the options' policy_arg. */
+    void *(*begin)(const void *arg);
+    /* The worker ends; the set is empty. */
+    void (*end)(void *set);
+    /* `f` is ready. Must not fail: keep what is needed in weft_policy_room(f). */
+    void (*push)(void *set, weft_fiber *f, enum weft_why why, weft_time now);
+    /* Who runs next; NULL: the set is empty. */
+    weft_fiber *(*pop)(void *set, weft_time now);
+} weft_policy;
+
+/** First come, first served, and workers without work take fibers that have not started from others. The default. */
+extern WEFT_API const weft_policy weft_fifo;
+/** The highest weft_attr.priority first; a ready fiber rises one level every 100 ms (policy_arg: a weft_span). */
+extern WEFT_API const weft_policy weft_priority;
+/** The lowest weft_attr.cost first. A fiber that costs much may wait for ever. */
+extern WEFT_API const weft_policy weft_sjf;
+/** The highest (waited + cost) / cost first: short ones soon, long ones at last. */
+extern WEFT_API const weft_policy weft_hrrn;
+/** In turn, for a slice each: 5 ms (policy_arg: a weft_span). */
+extern WEFT_API const weft_policy weft_rr;
+/** The earliest weft_attr.due first; those without one come last, in turn. */
+extern WEFT_API const weft_policy weft_edf;
+
+/** What a pass of a worker does with sleepers whose time has come; the options' `dispatch`. */
+enum {
+    WEFT_QUEUE = 0,  /* puts them at the end of the run queue */
+    WEFT_DIRECT = 1, /* runs them at once, before what is queued (weft_fifo only) */
+};
+
+/** How to run a scheduler; also weft_run's options. NULL, or a zero field, means the default. */
+typedef struct weft_sched_opts {
+    size_t size;      /* sizeof(weft_sched_opts); 0 means the first release's size */
+    const char *name; /* default "weft"; workers are named NAME_0, NAME_1...; copied, at most 31 bytes of it */
+    unsigned threads; /* workers, 0: as many as this process has CPUs (affinity and cgroup quota); at most 1024 */
+    bool use_caller;  /* the calling thread is worker 0 */
+    const weft_policy *policy; /* default weft_fifo */
+    const void *policy_arg;    /* for the policy; must live until weft_sched_new returns */
+    int dispatch;              /* WEFT_QUEUE, WEFT_DIRECT */
+    size_t stack;              /* bytes of stack of a fiber that does not say; 0: WEFT_STACK_DEFAULT */
+    unsigned warm;             /* stacks that each worker makes at its start */
+    unsigned warm_max;         /* stacks of ended fibers that each worker keeps at most; 0: as the load shows */
+} weft_sched_opts;
+
+/**
+ * Runs fn(arg) as the first fiber of a runtime that it makes, lets every fiber end, and takes fn's value (value may be
+ * NULL). While it runs, weft_go works on every thread. The calling thread is worker 0.
+ *
+ * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
+ *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start
+ * Context: any thread, not a fiber
+ * Blocks:  the thread, until every fiber has ended
+ * Owns:    nothing
+ */
+WEFT_API int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opts *opts);
+
+/**
+ * Makes a scheduler. No thread is made yet.
+ *
+ * Returns: 0, -EINVAL no out, more than 1024 threads, an unknown dispatch, WEFT_DIRECT with another policy than
+ *          weft_fifo, a policy without its functions, a stack that is too small; -EBUSY with use_caller: the calling
+ *          thread is worker 0 of another scheduler; -EDEADLK with use_caller: called in a fiber; -ENOMEM
+ * Context: any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out and releases it by weft_sched_free
+ */
+WEFT_API int weft_sched_new(weft_sched **out, const weft_sched_opts *opts);
+
+/**
+ * Makes the workers' threads. NEW and STOPPED schedulers can be started.
+ *
+ * Returns: 0, -EALREADY it runs, -EAGAIN a thread could not be made (none is left behind, the scheduler is as before),
+ *          -ENOMEM, -EINVAL s is NULL
+ * Context: fiber | any thread
+ * Blocks:  until the workers run
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_start(weft_sched *s);
+
+/**
+ * weft_go_with on this scheduler. Call it as weft_sched_go(s, out, attr, fn, arg).
+ *
+ * Returns: as weft_go_with
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out until weft_join or weft_detach; with out NULL the fiber is detached
+ */
+WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out, const weft_attr *attr, weft_fn *fn,
+                              void *arg);
+#define weft_sched_go(s, out, attr, fn, arg) weft_sched_go_at(WEFT_SITE, s, out, attr, fn, arg)
+
+/**
+ * Gives an existing fiber to a worker (0: any, WEFT_WORKER(n)). One that is NEW starts there. One that is PARKED in
+ * weft_park is unparked; on another worker than its own only with WEFT_MIGRATE.
+ *
+ * Returns: 0, -EBUSY it is ready or running, or waits in something else than weft_park, -ESRCH it has ended, -EPERM it
+ *          may not move, or it belongs to another scheduler, -EINVAL no s or f, no such worker, -ESHUTDOWN as weft_go,
+ *          -ENOMEM
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
+
+/**
+ * Works on the calling thread, as worker 0, until no fiber is left or the deadline passes. A scheduler without
+ * use_caller works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW.
+ *
+ * Returns: 0 no fiber is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
+ *          use_caller: not the thread that made it; -EDEADLK called in a fiber of this scheduler; -ESHUTDOWN it has
+ *          stopped; as weft_sched_start
+ * Context: fiber | any thread
+ * Blocks:  the thread
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
+
+/**
+ * Lets every fiber end, then the workers. Work that others bring from now on is refused. At the deadline the fibers that
+ * are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only parked fibers
+ * are left that nothing in this scheduler can wake, a list of them is printed once, after a second.
+ *
+ * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
+ *          fiber of this scheduler, -EPERM with use_caller: not the thread that made it; -EINVAL s is NULL
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_stop(weft_sched *s, weft_time deadline);
+
+/**
+ * Releases a scheduler. Fibers that were given to one that never ran are released without running. NULL does nothing.
+ *
+ * Returns: 0, -EBUSY it is RUNNING or DRAINING: stop it first, -EPERM with use_caller: not the thread that made it
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    takes s on 0
+ */
+WEFT_API int weft_sched_free(weft_sched *s);
+
+/**
+ * The scheduler of the calling fiber; on a thread that is worker 0 of one, from weft_sched_new to weft_sched_free, that
+ * one; else the one that weft_run started.
+ *
+ * Returns: the scheduler, or NULL
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API weft_sched *weft_sched_current(void);
+
+/** What a scheduler is doing. */
+typedef struct weft_sched_figures {
+    size_t size;     /* set it to sizeof(weft_sched_figures) */
+    size_t workers;  /* threads, worker 0 of use_caller included */
+    size_t active;   /* of them: running a fiber or looking for one */
+    size_t idle;     /* asleep */
+    size_t ready;    /* fibers in run queues */
+    size_t parked;   /* fibers that wait, sleeping ones included */
+    size_t sleeping; /* of them: in weft_sleep */
+    size_t timers;   /* deadlines that are armed */
+    size_t watches;  /* descriptors that are waited for */
+    uint64_t spawned, ended, stolen, switches;
+    uint64_t warm_hits, warm_misses; /* starts that found a stack at hand, or did not */
+} weft_sched_figures;
+
+/**
+ * Counts what a scheduler is doing. The figures are taken one after another while work goes on.
+ *
+ * Returns: 0, -EINVAL no s or out, or a size of 0
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_stats(const weft_sched *s, weft_sched_figures *out);
+
+/**
+ * Prints every fiber of this process, one a line: id, name, state, what it waits for and until when, age, worker and
+ * where it was spawned.
+ *
+ * Returns: how many there are, -EINVAL no file
+ * Context: fiber | any thread
+ * Blocks:  on the file
+ * Owns:    nothing
+ */
+WEFT_API int weft_dump(FILE *to);
+
+/**
+ * For policies: 32 bytes of the fiber that are the policy's own while the fiber is in its set.
+ *
+ * Returns: the room, aligned for any pointer
+ * Context: a policy's push and pop
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void *weft_policy_room(weft_fiber *f);
+
+/**
+ * For policies: the fiber's attributes that an order may rest on.
+ *
+ * Returns: nothing; *priority, *cost and *due are set (each may be NULL)
+ * Context: a policy's push and pop
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void weft_policy_attr(const weft_fiber *f, int *priority, weft_span *cost, weft_time *due);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * base/barrier.c: see barrier.h.
+ */
+#include "base/barrier.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool wf_barrier_is_asymmetric;
+
+static void init(void)
+{
+    int kept = errno;
+    long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    wf_barrier_is_asymmetric = has > 0 && (has & MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
+                               syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    errno = kept;
+}
+
+void wf_barrier_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init);
+}
+
+void wf_barrier_heavy(void)
+{
+    wf_fence();
+    if (wf_barrier_is_asymmetric) {
+        int kept = errno;
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        errno = kept;
+    }
+}

@@ -1,0 +1,97 @@
+/*
+ * fiber/fiber.h: the record of a fiber: passive data, which the scheduler works on.
+ *
+ * Records are 256 bytes, apart from the stacks: a fiber that has not started has none, and one that has ended and waits
+ * for its join has given it back (docs/decisions/0008). Their memory stays what it is as long as any is in use nearby
+ * (fiber/pool.h), so that weft_dump may look at all of them.
+ */
+#ifndef WF_FIBER_FIBER_H
+#define WF_FIBER_FIBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/fiber.h>
+
+#include "base/inbox.h"
+#include "fiber/sleeper.h"
+#include "time/wheel.h"
+
+struct weft_coro;
+struct weft_sched;
+struct wf_shared;
+struct wf_worker;
+
+enum { WF_NAME_BYTES = 32, WF_LOCALS = 128 };
+
+/* What fiber->join is, if not the sleeper that waits for the end. */
+enum {
+    WF_JOIN_OPEN = 0,     /* it may be joined */
+    WF_JOIN_DETACHED = 1, /* nobody will */
+    WF_JOIN_DONE = 2,     /* it has ended: `value` is there */
+    WF_JOIN_GONE = 3,     /* released: the record waits for the next fiber */
+};
+
+struct weft_fiber {
+    /* What a run queue and a switch need. owner: the queue that it is in, or the worker that it runs on */
+    union {
+        weft_fiber *next;          /* in a run queue, the injection queue or the pool */
+        struct wf_inbox_node link; /* in an inbox */
+    };
+    struct weft_coro *coro; /* NULL: it has not started, or has ended */
+    union {
+        struct weft_coro *inner; /* not RUNNING: the innermost of its coroutines */
+        weft_stacks *pool;       /* NEW: what its shared stack is to be from, or NULL */
+    };
+    struct wf_worker *home; /* atomic: the worker that it has started on, or is bound to; NULL: none so far */
+    uint8_t state;    /* atomic: enum weft_fiber_state, 0: the record is free. Written by its owner; others look */
+    bool bound;       /* const: to `home`, from its start */
+    bool sleeps;      /* PARKED: in weft_sleep. atomic: others look */
+    uint8_t priority; /* const */
+    int kept_errno;   /* not RUNNING: its errno */
+    uint32_t turn;    /* in a run queue: when it came; see worker.h */
+    uint16_t class;   /* const: of its stack */
+    uint16_t flags;   /* const: of weft_attr, without WEFT_MIGRATE if `bound` */
+
+    struct wf_sleeper sleeper;
+    struct wf_timer timer; /* of the wait's deadline. owner: home */
+
+    weft_fn *fn; /* const */
+    union {
+        void *arg;   /* until it has started */
+        void *value; /* join is DONE */
+    };
+    uintptr_t join; /* atomic: WF_JOIN_* or the struct wf_sleeper of who joins */
+
+    /* For policies: what weft_policy_room gives, and the attributes. */
+    union {
+        uint64_t room[4]; /* owner: the policy, while in its set */
+        struct {
+            struct wf_commit_step {
+                bool (*fn)(struct wf_sleeper *me, void *arg);
+                void *arg;
+            } commit; /* PARKED soon: what its worker does once it has left. owner: the worker */
+        };
+    };
+    weft_span cost; /* const */
+    weft_time due;  /* const */
+
+    uint64_t id;               /* const. atomic: weft_dump looks */
+    const char *site;          /* const. atomic: weft_dump looks */
+    int64_t born;              /* const. atomic: weft_dump looks */
+    const char *what;          /* PARKED: what it waits for. atomic: others look */
+    int64_t until;             /* PARKED: its deadline. atomic: others look */
+    struct weft_sched *sched;  /* const from submit on. atomic: weft_dump looks */
+    struct wf_shared *shared;  /* const: its shared stack, or NULL */
+    struct wf_worker *forward; /* atomic: where weft_sched_submit wants it to go on; NULL: at home */
+    void **locals;             /* NULL: none was set. owner: the fiber */
+    char name[WF_NAME_BYTES];  /* const. weft_dump looks */
+};
+
+/* The fiber of a sleeper, a timer or an inbox's node. */
+#define WF_FIBER_OF(p, member) ((weft_fiber *)((char *)(p)-offsetof(weft_fiber, member)))
+
+/* The values of keys: called in the fiber when its function has returned. */
+void wf_locals_destroy(weft_fiber *f);
+
+#endif

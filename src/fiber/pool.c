@@ -1,0 +1,171 @@
+/*
+ * fiber/pool.c: see pool.h. One lock; the workers' own records keep it rare.
+ */
+#include "fiber/pool.h"
+
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "base/sys.h"
+
+#define RECORD_BYTES WF_ROUND_UP(sizeof(weft_fiber), (size_t)64)
+#define BLOCK_BYTES ((size_t)128 * 1024)
+#define HEAD_BYTES ((size_t)128)
+#define BLOCK_RECORDS ((BLOCK_BYTES - HEAD_BYTES) / RECORD_BYTES)
+
+/* At the start of its memory, which is aligned to its size. guarded by: lock */
+struct block {
+    struct block *next, *prev;
+    weft_fiber *free; /* a list by `next` */
+    size_t free_count;
+    void *mapping; /* const: what to unmap */
+    bool listed;   /* among those with free records */
+    struct block *next_free, *prev_free;
+};
+
+static struct wf_lock lock;
+static struct block *blocks;    /* guarded by: lock */
+static struct block *with_free; /* guarded by: lock; those with a free record */
+
+static struct block *block_of(const weft_fiber *f)
+{
+    return (struct block *)((uintptr_t)f & ~(uintptr_t)(BLOCK_BYTES - 1));
+}
+
+static weft_fiber *record_at(struct block *b, size_t i)
+{
+    return (weft_fiber *)((char *)b + HEAD_BYTES + i * RECORD_BYTES);
+}
+
+static void list_free(struct block *b)
+{
+    b->listed = true;
+    b->prev_free = NULL;
+    b->next_free = with_free;
+    if (with_free)
+        with_free->prev_free = b;
+    with_free = b;
+}
+
+static void unlist_free(struct block *b)
+{
+    b->listed = false;
+    if (b->prev_free)
+        b->prev_free->next_free = b->next_free;
+    else
+        with_free = b->next_free;
+    if (b->next_free)
+        b->next_free->prev_free = b->prev_free;
+}
+
+static bool more(void)
+{
+    char *mapping = wf_sys_map(2 * BLOCK_BYTES);
+    if (!mapping)
+        return false;
+    struct block *b = (struct block *)WF_ROUND_UP((uintptr_t)mapping, (uintptr_t)BLOCK_BYTES);
+    b->mapping = mapping;
+    b->next = blocks;
+    if (blocks)
+        blocks->prev = b;
+    blocks = b;
+    weft_fiber **end = &b->free;
+    for (size_t i = 0; i < BLOCK_RECORDS; i++) {
+        *end = record_at(b, i);
+        (*end)->sleeper.fiber = *end;
+        (*end)->join = WF_JOIN_GONE;
+        end = &(*end)->next;
+    }
+    b->free_count = BLOCK_RECORDS;
+    list_free(b);
+    return true;
+}
+
+static weft_fiber *take(void)
+{
+    if (!with_free && !more())
+        return NULL;
+    struct block *b = with_free;
+    weft_fiber *f = b->free;
+    b->free = f->next;
+    if (--b->free_count == 0)
+        unlist_free(b);
+    return f;
+}
+
+static void give(weft_fiber *f)
+{
+    struct block *b = block_of(f);
+    f->next = b->free;
+    b->free = f;
+    b->free_count++;
+    if (!b->listed)
+        list_free(b);
+    if (b->free_count < BLOCK_RECORDS || (b->next_free == NULL && b->prev_free == NULL))
+        return; /* the last one stays: it would come back at once */
+    unlist_free(b);
+    if (b->prev)
+        b->prev->next = b->next;
+    else
+        blocks = b->next;
+    if (b->next)
+        b->next->prev = b->prev;
+    wf_sys_unmap(b->mapping, 2 * BLOCK_BYTES);
+}
+
+weft_fiber *wf_pool_take(void)
+{
+    wf_lock(&lock);
+    weft_fiber *f = take();
+    wf_unlock(&lock);
+    return f;
+}
+
+bool wf_records_fill(struct wf_records *r)
+{
+    wf_lock(&lock);
+    for (weft_fiber *f; r->count < WF_RECORDS_AT_ONCE && (f = take()) != NULL; r->count++) {
+        f->next = r->first;
+        r->first = f;
+    }
+    wf_unlock(&lock);
+    r->unneeded = 0;
+    return r->first != NULL;
+}
+
+void wf_pool_give(weft_fiber *f)
+{
+    wf_lock(&lock);
+    give(f);
+    wf_unlock(&lock);
+}
+
+void wf_records_trim(struct wf_records *r, uint32_t keep)
+{
+    wf_lock(&lock);
+    for (; r->count > keep; r->count--) {
+        weft_fiber *f = r->first;
+        r->first = f->next;
+        give(f);
+    }
+    wf_unlock(&lock);
+    if (r->unneeded > r->count)
+        r->unneeded = r->count;
+}
+
+void wf_records_settle(struct wf_records *r)
+{
+    if (r->unneeded > WF_RECORDS_AT_ONCE)
+        wf_records_trim(r, r->count - r->unneeded / 2);
+    r->unneeded = r->count;
+}
+
+void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg)
+{
+    wf_lock(&lock);
+    for (struct block *b = blocks; b; b = b->next) {
+        for (size_t i = 0; i < BLOCK_RECORDS; i++)
+            look(record_at(b, i), arg);
+    }
+    wf_unlock(&lock);
+}

@@ -1,0 +1,50 @@
+/*
+ * fiber/sleeper.h: whoever waits: a fiber (the sleeper is in its record) or a plain thread (it is on the thread's stack
+ * for the time of one wait). Data only; sched/wait.h has the operations.
+ *
+ *              commit                  settle (one CAS)             ready
+ *      AWAKE ─────────▶ WAITING/PARKED ────────────────▶ SETTLED ─────────▶ AWAKE
+ *
+ * AWAKE    it runs, or is on its way to: nobody else may touch it
+ * WAITING  its waiters are linked; wake, timeout and cancel race to settle it
+ * PARKED   the same, in weft_park: weft_unpark settles it too
+ * SETTLED  owned by who won: it writes `result` and whatever the wait is to bring, then makes it ready, once
+ *
+ * A fiber becomes WAITING on its worker's stack, after it was switched away from; its waiters are linked, or the lock
+ * they were linked under is released, after that. So nobody can settle one that still runs.
+ */
+#ifndef WF_FIBER_SLEEPER_H
+#define WF_FIBER_SLEEPER_H
+
+#include <stdint.h>
+
+#include <weft/fiber.h>
+
+enum {
+    WF_PHASE = 3, /* the lowest two bits of the word */
+    WF_AWAKE = 0,
+    WF_WAITING = 1,
+    WF_PARKED = 2,
+    WF_SETTLED = 3,
+
+    WF_CANCEL = 1 << 2, /* for ever: it was cancelled */
+    WF_TOKEN = 1 << 3,  /* an unpark came while it was not PARKED */
+    WF_DEAF = 1 << 4,   /* WAITING and not to be cancelled */
+};
+
+/* One place in one object's list. guarded by: that object's lock. */
+struct wf_waiter {
+    struct wf_waiter *next, *prev; /* prev: itself if not linked */
+    struct wf_sleeper *who;
+    void *data;     /* the object's: a value's place, a mode */
+    uint32_t index; /* select: which case */
+};
+
+struct wf_sleeper {
+    uint32_t word;         /* atomic: phase and bits; see the picture */
+    int32_t result;        /* what the wait returns; written by who settled, before ready */
+    weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `word` */
+    struct wf_waiter node; /* for a wait on one object; never on a stack that is copied */
+};
+
+#endif

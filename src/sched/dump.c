@@ -1,0 +1,126 @@
+/*
+ * sched/dump.c: every fiber, a line each. It looks at records while their fibers go on: a line is what was true a moment
+ * ago, and a record that changed hands meanwhile may show some of both.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "sched/sched.h"
+
+/* What a line needs, copied while the pool is locked: writing to a file takes long. */
+struct line {
+    uint64_t id;
+    int64_t born, until;
+    const char *site, *what;
+    int worker;
+    uint8_t state;
+    bool cancelled;
+    char name[WF_NAME_BYTES];
+};
+
+struct lines {
+    const weft_sched *of;
+    struct line *line;
+    size_t count, room;
+};
+
+static bool is_meant(const weft_fiber *f, const weft_sched *s)
+{
+    uint8_t state = wf_load(&f->state);
+    return state != 0 && (!s || (wf_load(&f->sched) == s && state != WEFT_FIBER_NEW && state != WEFT_FIBER_DONE));
+}
+
+static void copy_name(char *to, const weft_fiber *f)
+{
+    for (int i = 0; i < WF_NAME_BYTES - 1; i++) {
+        to[i] = wf_load(&f->name[i]);
+        if (to[i] == '\0')
+            return;
+    }
+    to[WF_NAME_BYTES - 1] = '\0';
+}
+
+static void look(weft_fiber *f, void *arg)
+{
+    struct lines *l = arg;
+    if (!is_meant(f, l->of))
+        return;
+    if (l->count++ >= l->room)
+        return;
+    struct line *to = &l->line[l->count - 1];
+    struct wf_worker *home = wf_load(&f->home);
+    to->id = wf_load(&f->id);
+    to->born = wf_load(&f->born);
+    to->until = wf_load(&f->until);
+    to->site = wf_load(&f->site);
+    to->what = wf_load(&f->what);
+    to->state = wf_load(&f->state);
+    to->cancelled = wf_load(&f->sleeper.word) & WF_CANCEL;
+    to->worker = home ? (int)home->index : -1;
+    copy_name(to->name, f);
+}
+
+static const char *const states[] = {"free", "new", "ready", "running", "parked", "done"};
+
+static void print_span(FILE *to, const char *before, int64_t ns)
+{
+    if (ns < 0)
+        ns = 0;
+    fprintf(to, "%s%" PRId64 ".%03" PRId64 " s", before, ns / 1000000000, ns / 1000000 % 1000);
+}
+
+static void print(FILE *to, const struct line *l, int64_t now)
+{
+    fprintf(to, "  fiber %" PRIu64 " \"%s\" %s", l->id, l->name, states[l->state <= WEFT_FIBER_DONE ? l->state : 0]);
+    if (l->state == WEFT_FIBER_PARKED && l->what) {
+        fprintf(to, ", waits for %s", l->what);
+        if (l->until != INT64_MAX)
+            print_span(to, " for at most ", l->until - now);
+    }
+    if (l->cancelled)
+        fputs(", cancelled", to);
+    print_span(to, ", age ", now - l->born);
+    if (l->worker >= 0)
+        fprintf(to, ", worker %d", l->worker);
+    fprintf(to, ", spawned at %s\n", l->site ? l->site : "?");
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct line *)a)->id, y = ((const struct line *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+int wf_dump(FILE *to, const weft_sched *s)
+{
+    struct lines l = {.of = s};
+    wf_pool_walk(look, &l); /* counts */
+    l.room = l.count + l.count / 8 + 16;
+    l.line = wf_sys_malloc(l.room * sizeof *l.line);
+    if (!l.line) {
+        fprintf(to, "  %zu fibers; there is no memory to list them\n", l.count);
+        return (int)l.count;
+    }
+    l.count = 0;
+    wf_pool_walk(look, &l);
+    size_t shown = l.count < l.room ? l.count : l.room;
+    qsort(l.line, shown, sizeof *l.line, by_id);
+    int64_t now = wf_clock_now();
+    for (size_t i = 0; i < shown; i++)
+        print(to, &l.line[i], now);
+    wf_sys_free(l.line);
+    return (int)shown;
+}
+
+int weft_dump(FILE *to)
+{
+    if (!to)
+        return -EINVAL;
+    int count = wf_dump(to, NULL);
+    fprintf(to, "  %d fiber%s\n", count, count == 1 ? "" : "s");
+    return count;
+}

@@ -1,0 +1,147 @@
+/*
+ * sched/idle.c: see idle.h.
+ *
+ * Why no work is forgotten. Who brings work writes it, passes wf_barrier_light, and then looks: at `asleep` of the worker
+ * that it is for, or, for anybody's work, at idle_count and searching. A worker that goes to sleep writes `asleep`,
+ * idle_count and (if it searched) searching, passes wf_barrier_heavy, and then looks for work everywhere. One of the two
+ * sees what the other wrote. Who sees a searcher and therefore wakes nobody relies on that searcher's look: it either
+ * finds the work, or is about to sleep and looks after the barrier. One that finds other work stops searching, and if it
+ * was the last it looks on behalf of those who relied on it, after a heavy barrier of its own.
+ */
+#include "sched/idle.h"
+
+#include <time.h>
+
+#include "base/barrier.h"
+#include "base/clock.h"
+#include "sched/pick.h"
+#include "sched/sched.h"
+#include "stack/cache.h"
+
+#define GIVE_BACK_EVERY (260 * WEFT_MS)
+
+static void list(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    wf_lock(&s->idle_lock);
+    w->listed = true;
+    w->idle_prev = NULL;
+    w->idle_next = s->idle;
+    if (s->idle)
+        s->idle->idle_prev = w;
+    s->idle = w;
+    wf_store(&s->idle_count, s->idle_count + 1);
+    wf_unlock(&s->idle_lock);
+}
+
+/* guarded by: idle_lock */
+static void take_out(weft_sched *s, struct wf_worker *w)
+{
+    w->listed = false;
+    if (w->idle_prev)
+        w->idle_prev->idle_next = w->idle_next;
+    else
+        s->idle = w->idle_next;
+    if (w->idle_next)
+        w->idle_next->idle_prev = w->idle_prev;
+    wf_store(&s->idle_count, s->idle_count - 1);
+}
+
+/* If it is not there any more, wf_sched_wake_one chose it: it is counted as a searcher. */
+static void unlist(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    wf_lock(&s->idle_lock);
+    if (w->listed)
+        take_out(s, w);
+    else
+        w->searching = true;
+    wf_unlock(&s->idle_lock);
+}
+
+void wf_sched_wake_one(weft_sched *s)
+{
+    if (wf_load(&s->idle_count) == 0 || wf_load(&s->searching) != 0)
+        return;
+    wf_lock(&s->idle_lock);
+    struct wf_worker *w = wf_load(&s->searching) == 0 ? s->idle : NULL;
+    if (w) {
+        take_out(s, w);
+        wf_add(&s->searching, 1);
+    }
+    wf_unlock(&s->idle_lock);
+    if (w)
+        wf_driver_wake(&w->driver);
+}
+
+void wf_idle_found(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    w->searching = false;
+    if (wf_add(&s->searching, (uint32_t)-1) != 1 || wf_load(&s->idle_count) == 0)
+        return;
+    wf_barrier_heavy(); /* pairs with wf_barrier_light of those who saw us search */
+    if (wf_pick_elsewhere(w) || wf_ring_count(&w->ring) > 0)
+        wf_sched_wake_one(s);
+}
+
+/* The last fiber may have ended: tells who waits for that. */
+static void tell_if_empty(weft_sched *s)
+{
+    if (!wf_load(&s->empty_wanted) || !wf_sched_is_empty(s))
+        return;
+    wf_add(&s->empty, 1);
+    wf_futex_wake(&s->empty, INT32_MAX);
+    if (s->use_caller)
+        wf_driver_wake(&s->worker[0]->driver);
+}
+
+/* Memory that a burst left behind goes back while there is nothing else to do. */
+static int64_t give_back(struct wf_worker *w)
+{
+    bool more = wf_stack_look(w->thread);
+    wf_records_settle(&w->records);
+    return more || w->records.unneeded > WF_RECORDS_AT_ONCE ? wf_clock_now() + GIVE_BACK_EVERY : INT64_MAX;
+}
+
+static int64_t wake_time(struct wf_worker *w, int64_t deadline)
+{
+    int64_t next = wf_wheel_next(&w->wheel), again = give_back(w);
+    next = next < deadline ? next : deadline;
+    next = next < again ? next : again;
+#ifdef WF_SEAM
+    if (wf_clock_is_set() && next != INT64_MAX) { /* that clock moves when a test says so: look often */
+        struct timespec ts;
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec + 200000;
+    }
+#endif
+    return next;
+}
+
+void wf_idle(struct wf_worker *w, int64_t deadline)
+{
+    weft_sched *s = w->sched;
+    if (w->searching) {
+        w->searching = false;
+        wf_add(&s->searching, (uint32_t)-1);
+    }
+    wf_driver_announce(&w->driver);
+    list(w);
+    wf_barrier_heavy(); /* pairs with wf_barrier_light of who brings work, stops or cancels */
+    tell_if_empty(s);
+    if (!wf_pick_elsewhere(w) && wf_inbox_is_empty(&w->inbox) && !wf_load(&s->over) &&
+        wf_load(&s->cancels) == w->cancelled_to)
+        wf_driver_poll(&w->driver, wake_time(w, deadline));
+    wf_driver_awake(&w->driver);
+    unlist(w);
+}
+
+void wf_idle_nap(struct wf_worker *w, int64_t ns)
+{
+    wf_driver_announce(&w->driver);
+    wf_barrier_heavy();
+    if (wf_inbox_is_empty(&w->inbox))
+        wf_driver_poll(&w->driver, wf_clock_now() + ns);
+    wf_driver_awake(&w->driver);
+}

@@ -1,0 +1,93 @@
+/*
+ * sched/inspect.c: what one may ask of a fiber and of a scheduler. Changes nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "sched/pick.h"
+#include "sched/sched.h"
+
+weft_fiber *weft_fiber_current(void)
+{
+    return wf_thread_now()->fiber;
+}
+
+uint64_t weft_fiber_id(const weft_fiber *f)
+{
+    return wf_load(&f->id);
+}
+
+const char *weft_fiber_name(const weft_fiber *f)
+{
+    return f->name;
+}
+
+enum weft_fiber_state weft_fiber_state(const weft_fiber *f)
+{
+    return (enum weft_fiber_state)wf_load(&f->state);
+}
+
+weft_time weft_fiber_born(const weft_fiber *f)
+{
+    return (weft_time){wf_load(&f->born)};
+}
+
+const char *weft_fiber_site(const weft_fiber *f)
+{
+    return wf_load(&f->site);
+}
+
+const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
+{
+    const char *what = wf_load(&f->state) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
+    if (until)
+        *until = what ? (weft_time){wf_load(&f->until)} : WEFT_FOREVER;
+    return what ? what : "";
+}
+
+int weft_fiber_worker(const weft_fiber *f)
+{
+    const struct wf_worker *w = wf_load(&f->home);
+    return w ? (int)w->index : -1;
+}
+
+void *weft_policy_room(weft_fiber *f)
+{
+    return f->room;
+}
+
+void weft_policy_attr(const weft_fiber *f, int *priority, weft_span *cost, weft_time *due)
+{
+    if (priority)
+        *priority = f->priority;
+    if (cost)
+        *cost = f->cost;
+    if (due)
+        *due = f->due;
+}
+
+int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
+{
+    if (!s || !out || out->size == 0 || out->size > sizeof *out)
+        return -EINVAL;
+    weft_sched_figures all = {.size = out->size, .workers = s->workers};
+    all.idle = wf_load(&s->idle_count);
+    all.active = wf_load(&s->life) == WF_NEW || wf_load(&s->life) == WF_STOPPED ? 0 : s->workers - all.idle;
+    all.spawned = wf_load(&s->spawned_outside);
+    all.ready = wf_load(&s->injected.count);
+    for (unsigned i = 0; i < s->workers; i++) {
+        const struct wf_worker *w = s->worker[i];
+        all.ready += wf_pick_here(w);
+        all.parked += wf_load(&w->counts.parked);
+        all.sleeping += wf_load(&w->counts.sleeping);
+        all.timers += wf_load(&w->counts.timers);
+        all.spawned += wf_load(&w->counts.spawned);
+        all.ended += wf_load(&w->counts.ended);
+        all.stolen += wf_load(&w->counts.stolen);
+        all.switches += wf_load(&w->counts.switches);
+        all.warm_hits += wf_load(&w->counts.warm_hits);
+        all.warm_misses += wf_load(&w->counts.warm_misses);
+    }
+    memcpy(out, &all, out->size);
+    return 0;
+}

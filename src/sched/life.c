@@ -1,0 +1,431 @@
+/*
+ * sched/life.c: making, starting, running, stopping and freeing a scheduler. Any thread.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/barrier.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/sys.h"
+#include "coro/coro.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "stack/cache.h"
+
+#define FIRST_SIZE (offsetof(weft_sched_opts, warm_max) + sizeof(unsigned))
+#define LARGEST_SIZE ((size_t)4096)
+#define MOST_THREADS 1024
+#define TELL_AFTER WEFT_SEC /* a stop that only parked fibers hold up says so after it */
+#define GRACE WEFT_SEC      /* what was cancelled has so long to end */
+#define LOOK_AGAIN (50 * WEFT_MS)
+
+int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
+{
+    *mine = (weft_sched_opts){.size = sizeof *mine};
+    if (theirs) {
+        size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
+        if (size < sizeof theirs->size || size > LARGEST_SIZE)
+            return -EINVAL;
+        for (size_t i = sizeof *mine; i < size; i++) {
+            if (((const char *)theirs)[i] != 0)
+                return -EINVAL;
+        }
+        memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+        mine->size = sizeof *mine;
+    }
+    if (mine->threads == 0)
+        mine->threads = wf_cpus() < MOST_THREADS ? wf_cpus() : MOST_THREADS;
+    if (!mine->policy)
+        mine->policy = &weft_fifo;
+    if (!mine->name)
+        mine->name = "weft";
+    bool fifo = mine->policy == &weft_fifo;
+    if (mine->threads > MOST_THREADS || (mine->stack != 0 && mine->stack < WEFT_STACK_MIN) ||
+        (mine->dispatch != WEFT_QUEUE && mine->dispatch != WEFT_DIRECT) || (mine->dispatch == WEFT_DIRECT && !fifo))
+        return -EINVAL;
+    if (!fifo && (!mine->policy->begin || !mine->policy->end || !mine->policy->push || !mine->policy->pop))
+        return -EINVAL;
+    return 0;
+}
+
+static void free_worker(weft_sched *s, struct wf_worker *w)
+{
+    if (w->set)
+        s->policy->end(w->set);
+    wf_sys_free(w);
+}
+
+static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sched_opts *o)
+{
+    struct wf_worker *w = wf_sys_malloc_aligned(sizeof *w, 64);
+    if (!w)
+        return NULL;
+    memset(w, 0, sizeof *w);
+    w->sched = s;
+    w->index = index;
+    w->solo = s->workers == 1;
+    w->random = index * 2654435761u + 1;
+    w->now = wf_clock_now();
+    wf_wheel_init(&w->wheel, w->now);
+    if (s->policy != &weft_fifo) {
+        w->set = s->policy->begin(o->policy_arg);
+        w->slice = s->policy == &weft_rr && o->policy_arg ? *(const weft_span *)o->policy_arg : s->policy->slice;
+        if (!w->set) {
+            wf_sys_free(w);
+            return NULL;
+        }
+    }
+    return w;
+}
+
+int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
+{
+    struct wf_thread *t = wf_thread_now();
+    weft_sched_opts o;
+    int rc = out ? wf_sched_read_opts(&o, opts) : -EINVAL;
+    if (rc != 0)
+        return rc;
+    if (o.use_caller && t->fiber)
+        return -EDEADLK;
+    if (o.use_caller && t->worker)
+        return -EBUSY;
+    int class = o.stack != 0 ? wf_stack_class(o.stack) : 0;
+    if (class < 0)
+        return -ENOMEM;
+    weft_sched *s = wf_sys_malloc(sizeof *s + o.threads * sizeof s->worker[0]);
+    if (!s)
+        return -ENOMEM;
+    memset(s, 0, sizeof *s);
+    snprintf(s->name, sizeof s->name, "%s", o.name);
+    s->workers = o.threads;
+    s->use_caller = o.use_caller;
+    s->dispatch = o.dispatch;
+    s->warm = o.warm;
+    s->warm_max = o.warm_max;
+    s->class = (uint16_t) class;
+    s->policy = o.policy;
+    s->maker = pthread_self();
+    wf_barrier_init();
+    for (unsigned i = 0; i < s->workers; i++) {
+        s->worker[i] = new_worker(s, i, &o);
+        if (!s->worker[i]) {
+            while (i-- > 0)
+                free_worker(s, s->worker[i]);
+            wf_sys_free(s);
+            return -ENOMEM;
+        }
+    }
+    if (s->use_caller)
+        wf_worker_enter(s->worker[0]);
+    *out = s;
+    return 0;
+}
+
+/* Stacks made in advance, on the worker's thread. */
+static void warm_up(struct wf_worker *w)
+{
+    struct wf_idle *list = NULL;
+    unsigned class = w->sched->class;
+    for (unsigned i = 0; i < w->sched->warm; i++) {
+        struct wf_idle *s = wf_stack_take(w->thread, class);
+        if (!s)
+            break;
+        s->next = list;
+        list = s;
+    }
+    for (struct wf_idle *s = list, *next; s; s = next) {
+        next = s->next;
+        wf_stack_keep(w->thread, class, s);
+    }
+}
+
+static void *worker_thread(void *arg)
+{
+    struct wf_worker *w = arg;
+    wf_worker_enter(w);
+    w->thread->stacks_kept = w->sched->warm_max;
+    warm_up(w);
+    wf_worker_loop(w, WF_UNTIL_OVER, INT64_MAX);
+    wf_worker_leave(w);
+    return NULL;
+}
+
+static void name_thread(const struct wf_worker *w)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_%u", w->sched->name, w->index);
+    name[15] = '\0'; /* as much as the kernel keeps */
+    pthread_setname_np(w->id, name);
+}
+
+/* The workers' threads end, and are gone when it returns. */
+static void end_threads(weft_sched *s)
+{
+    wf_store_release(&s->over, 1); /* pairs with the loop's look */
+    wf_barrier_light();
+    for (unsigned i = 0; i < s->workers; i++)
+        wf_driver_wake(&s->worker[i]->driver);
+    for (unsigned i = 0; i < s->workers; i++) {
+        if (s->worker[i]->has_thread)
+            pthread_join(s->worker[i]->id, NULL);
+        s->worker[i]->has_thread = false;
+    }
+    wf_store(&s->over, 0);
+}
+
+static int make_threads(weft_sched *s)
+{
+    for (unsigned i = s->use_caller ? 1 : 0; i < s->workers; i++) {
+        struct wf_worker *w = s->worker[i];
+        int rc = wf_sys_thread(&w->id, worker_thread, w);
+        if (rc != 0) {
+            end_threads(s);
+            return rc;
+        }
+        w->has_thread = true;
+        name_thread(w);
+    }
+    return 0;
+}
+
+int weft_sched_start(weft_sched *s)
+{
+    if (!s)
+        return -EINVAL;
+    wf_lock(&s->lock);
+    uint32_t was = s->life;
+    bool may = !s->stopping && (was == WF_NEW || was == WF_STOPPED);
+    if (may)
+        s->stopping = true; /* nobody else starts or stops it meanwhile */
+    wf_unlock(&s->lock);
+    if (!may)
+        return -EALREADY;
+    if (s->use_caller && s->warm > 0 && s->worker[0]->thread == wf_thread_now())
+        warm_up(s->worker[0]);
+    int rc = make_threads(s);
+    wf_lock(&s->lock);
+    s->stopping = false;
+    if (rc == 0) {
+        wf_store(&s->life, WF_RUNNING);
+        s->told = false;
+        wf_store(&s->cancels, 0);
+        for (unsigned i = 0; i < s->workers; i++)
+            s->worker[i]->cancelled_to = 0;
+    }
+    wf_unlock(&s->lock);
+    return rc;
+}
+
+bool wf_sched_is_empty(const weft_sched *s)
+{
+    /*
+     * Ended ones are counted first: both only grow and no fiber ends before it was spawned, so if the sums are equal
+     * then there was a moment between the two with none.
+     */
+    uint64_t ended = 0, spawned = 0;
+    for (unsigned i = 0; i < s->workers; i++)
+        ended += wf_load_acquire(&s->worker[i]->counts.ended);
+    for (unsigned i = 0; i < s->workers; i++)
+        spawned += wf_load_acquire(&s->worker[i]->counts.spawned);
+    return ended == spawned + wf_load_acquire(&s->spawned_outside);
+}
+
+/* Waits for the last fiber's end on a thread, or in a fiber of another scheduler, that is not a worker of this one. */
+static int await_empty(weft_sched *s, int64_t deadline)
+{
+    int rc = 0;
+    wf_add(&s->empty_wanted, 1);
+    for (;;) {
+        uint32_t seen = wf_load_acquire(&s->empty);
+        wf_barrier_heavy(); /* pairs with wf_idle's: it sees empty_wanted, or we its count */
+        if (wf_sched_is_empty(s))
+            break;
+        if (wf_clock_now() >= deadline) {
+            rc = -ETIMEDOUT;
+            break;
+        }
+        wf_futex_wait(&s->empty, seen, deadline);
+    }
+    wf_add(&s->empty_wanted, (uint32_t)-1);
+    return rc;
+}
+
+/* Until no fiber is left: by working, if the caller is worker 0. */
+static int drain(weft_sched *s, int64_t deadline)
+{
+    if (!s->use_caller)
+        return await_empty(s, deadline);
+    wf_add(&s->empty_wanted, 1);
+    int rc = wf_worker_loop(s->worker[0], WF_UNTIL_EMPTY, deadline);
+    wf_add(&s->empty_wanted, (uint32_t)-1);
+    return rc;
+}
+
+static bool is_ours(const weft_sched *s)
+{
+    struct wf_thread *t = wf_thread_now();
+    return t->fiber && t->worker->sched == s;
+}
+
+int weft_sched_run(weft_sched *s, weft_time deadline)
+{
+    if (!s)
+        return -EINVAL;
+    if (is_ours(s))
+        return -EDEADLK;
+    if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
+        return -EPERM;
+    uint32_t life = wf_load(&s->life);
+    if (life == WF_STOPPED || life == WF_DRAINING)
+        return -ESHUTDOWN;
+    if (life == WF_NEW) {
+        int rc = weft_sched_start(s);
+        if (rc != 0 && rc != -EALREADY)
+            return rc;
+    }
+    if (deadline.ns != INT64_MIN)
+        return drain(s, deadline.ns);
+    if (s->use_caller)
+        wf_worker_loop(s->worker[0], WF_UNTIL_ONCE, 0);
+    return wf_sched_is_empty(s) ? 0 : -EAGAIN;
+}
+
+/* Whether only parked fibers are left, with nothing that would wake them. */
+static bool is_stuck(const weft_sched *s)
+{
+    for (unsigned i = 0; i < s->workers; i++) {
+        const struct wf_worker *w = s->worker[i];
+        bool caller = i == 0 && s->use_caller; /* it is here, asking */
+        if ((!caller && !wf_load(&w->driver.asleep)) || wf_load(&w->counts.timers) > 0 ||
+            !wf_inbox_is_empty(&w->inbox) || wf_load(&w->queue.count) > 0 || wf_load(&w->set_count) > 0)
+            return false;
+    }
+    return wf_load(&s->injected.count) == 0;
+}
+
+static void tell_once(weft_sched *s)
+{
+    if (s->told || !is_stuck(s))
+        return;
+    s->told = true;
+    fprintf(stderr, "weft: weft_sched_stop of \"%s\" waits for fibers that nothing in it can wake:\n", s->name);
+    wf_dump(stderr, s);
+}
+
+static void cancel_all(weft_sched *s)
+{
+    wf_add(&s->cancels, 1);
+    wf_barrier_light(); /* pairs with wf_idle's */
+    for (unsigned i = 0; i < s->workers; i++)
+        wf_driver_wake(&s->worker[i]->driver);
+}
+
+/* In steps, so that what holds it up can be told. */
+static int drain_and_tell(weft_sched *s, int64_t deadline)
+{
+    int64_t tell_at = wf_clock_now() + TELL_AFTER;
+    for (;;) {
+        int64_t step = s->told ? INT64_MAX : tell_at;
+        int rc = drain(s, step < deadline ? step : deadline);
+        int64_t now = wf_clock_now();
+        if (rc == 0 || now >= deadline)
+            return rc;
+        if (now >= tell_at) {
+            tell_once(s);
+            tell_at = now + TELL_AFTER;
+        }
+    }
+}
+
+static int begin_stop(weft_sched *s)
+{
+    int rc = 0;
+    wf_lock(&s->lock);
+    if (s->stopping)
+        rc = -EALREADY;
+    else if (s->life == WF_STOPPED)
+        rc = 1;
+    else if (s->life == WF_NEW && s->injected.count == 0 && wf_sched_is_empty(s))
+        rc = 1;
+    if (rc == 0)
+        s->stopping = true;
+    if (rc == 1)
+        wf_store(&s->life, WF_STOPPED);
+    wf_unlock(&s->lock);
+    return rc;
+}
+
+int weft_sched_stop(weft_sched *s, weft_time deadline)
+{
+    if (!s)
+        return -EINVAL;
+    if (is_ours(s))
+        return -EDEADLK;
+    if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
+        return -EPERM;
+    int rc = begin_stop(s);
+    if (rc != 0)
+        return rc == 1 ? 0 : rc;
+    if (wf_load(&s->life) == WF_NEW && (rc = make_threads(s)) != 0) { /* work was given to it before a start */
+        wf_lock(&s->lock);
+        s->stopping = false;
+        wf_unlock(&s->lock);
+        return rc;
+    }
+    wf_lock(&s->lock);
+    wf_store(&s->life, WF_DRAINING);
+    wf_unlock(&s->lock);
+    rc = drain_and_tell(s, deadline.ns);
+    if (rc != 0) {
+        cancel_all(s);
+        rc = drain(s, wf_clock_now() + GRACE);
+    }
+    if (rc == 0)
+        end_threads(s);
+    wf_lock(&s->lock);
+    s->stopping = false;
+    if (rc == 0)
+        wf_store(&s->life, WF_STOPPED);
+    wf_unlock(&s->lock);
+    return rc;
+}
+
+/* Work that was given to it and never ran. */
+static void drop_queued(weft_sched *s)
+{
+    for (weft_fiber *f; (f = wf_fifo_pop(&s->injected)) != NULL;)
+        wf_fiber_drop(f);
+    for (unsigned i = 0; i < s->workers; i++) {
+        struct wf_inbox_node *next = wf_inbox_take_all(&s->worker[i]->inbox);
+        for (struct wf_inbox_node *node = next; node; node = next) {
+            next = node->next;
+            wf_fiber_drop(WF_FIBER_OF(node, link));
+        }
+    }
+}
+
+int weft_sched_free(weft_sched *s)
+{
+    if (!s)
+        return 0;
+    if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
+        return -EPERM;
+    uint32_t life = wf_load(&s->life);
+    if (life != WF_NEW && life != WF_STOPPED)
+        return -EBUSY;
+    drop_queued(s);
+    if (s->use_caller)
+        wf_worker_leave(s->worker[0]);
+    for (unsigned i = 0; i < s->workers; i++)
+        free_worker(s, s->worker[i]);
+    wf_sys_free(s);
+    return 0;
+}
+
+weft_sched *weft_sched_current(void)
+{
+    struct wf_thread *t = wf_thread_now();
+    return t->worker ? t->worker->sched : wf_load(&wf_sched_default);
+}

@@ -1,0 +1,251 @@
+/*
+ * sched/pick.c: see pick.h and the picture in worker.h.
+ */
+#include "sched/pick.h"
+
+#include "base/barrier.h"
+#include "base/clock.h"
+#include "sched/idle.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/wait.h"
+
+#define SLOT_STREAK 16  /* the slot is taken so often in a row, then it goes to the end like everybody */
+#define INJECT_EVERY 61 /* passes after which the injection queue comes first */
+
+/* To the ring, or if that is full half of it to the injection queue first. */
+static void push_to_ring(struct wf_worker *w, weft_fiber *f)
+{
+    uint32_t tail = wf_load(&w->ring.tail);
+    w->ring_turn[tail % WF_RING_SIZE] = f->turn;
+    while (wf_unlikely(!wf_ring_push(&w->ring, f))) {
+        void *out[WF_RING_SIZE / 2];
+        uint32_t n = wf_ring_spill(&w->ring, out);
+        if (n == 0)
+            continue;
+        wf_lock(&w->sched->lock);
+        for (uint32_t i = 0; i < n; i++)
+            wf_fifo_push(&w->sched->injected, out[i]);
+        wf_unlock(&w->sched->lock);
+    }
+    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_sched_wake_one(w->sched);
+}
+
+static inline bool may_move(const struct wf_worker *w, const weft_fiber *f)
+{
+    return !w->solo && !f->bound && (!f->coro || f->flags & WEFT_MIGRATE);
+}
+
+static inline void push_last(struct wf_worker *w, weft_fiber *f)
+{
+    f->turn = w->turn++;
+    if (may_move(w, f))
+        push_to_ring(w, f);
+    else
+        wf_fifo_push(&w->queue, f);
+}
+
+static void push_to_set(struct wf_worker *w, weft_fiber *f, enum weft_why why)
+{
+    wf_store(&f->home, w);
+    wf_store(&w->set_count, w->set_count + 1);
+    w->sched->policy->push(w->set, f, why, (weft_time){wf_clock_now()});
+}
+
+void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
+{
+    wf_store(&f->state, WEFT_FIBER_READY);
+    if (wf_unlikely(w->set))
+        push_to_set(w, f, why);
+    else
+        push_last(w, f);
+}
+
+void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
+{
+    bool timed_out = !wf_timer_armed(&f->timer) && f->until != INT64_MAX;
+    wf_wheel_del(&w->wheel, &f->timer);
+    wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
+    wf_store(&w->counts.parked, w->counts.parked - 1);
+    if (f->sleeps)
+        wf_store(&w->counts.sleeping, w->counts.sleeping - 1);
+    wf_store(&f->what, NULL);
+    wf_store(&f->state, WEFT_FIBER_READY);
+    struct wf_worker *to = wf_load(&f->forward);
+    if (wf_unlikely(to)) {
+        wf_store(&f->forward, NULL);
+        wf_store(&f->home, to);
+        wf_worker_send(to, f);
+    } else if (wf_unlikely(w->set)) {
+        push_to_set(w, f, WEFT_WHY_WAKE);
+    } else if (timed_out && w->sched->dispatch == WEFT_DIRECT) {
+        wf_fifo_push(&w->direct, f);
+    } else if (w->thread && w->thread->fiber) { /* a fiber of ours woke it */
+        weft_fiber *before = w->slot;
+        wf_store(&w->slot, f);
+        if (before)
+            push_last(w, before);
+    } else {
+        push_last(w, f);
+    }
+}
+
+void wf_worker_send(struct wf_worker *w, weft_fiber *f)
+{
+    wf_inbox_push(&w->inbox, &f->link);
+    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_driver_wake(&w->driver);
+}
+
+static void empty_inbox(struct wf_worker *w)
+{
+    struct wf_inbox_node *next = wf_inbox_take_all(&w->inbox);
+    for (struct wf_inbox_node *node = next; node; node = next) {
+        next = node->next;
+        weft_fiber *f = WF_FIBER_OF(node, link);
+        if (wf_load(&f->state) == WEFT_FIBER_PARKED)
+            wf_worker_woken(w, f);
+        else
+            wf_worker_push(w, f, f->coro ? WEFT_WHY_WAKE : WEFT_WHY_NEW);
+    }
+}
+
+/* A share of the injection queue; the first of it is returned. */
+static weft_fiber *take_injected(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    if (wf_load(&s->injected.count) == 0)
+        return NULL;
+    wf_lock(&s->lock);
+    size_t share = s->injected.count / s->workers + 1;
+    share = share < WF_RING_SIZE / 2 ? share : WF_RING_SIZE / 2;
+    weft_fiber *first = wf_fifo_pop(&s->injected);
+    struct wf_fifo rest = {0};
+    for (size_t i = 1; i < share; i++) {
+        weft_fiber *f = wf_fifo_pop(&s->injected);
+        if (!f)
+            break;
+        wf_fifo_push(&rest, f);
+    }
+    wf_unlock(&s->lock);
+    for (weft_fiber *f; (f = wf_fifo_pop(&rest)) != NULL;)
+        push_last(w, f);
+    return first;
+}
+
+/* Half of what another worker has that may move. */
+static weft_fiber *steal(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    w->random = w->random * 1664525u + 1013904223u;
+    unsigned start = (w->random >> 16) % s->workers;
+    for (unsigned i = 0; i < s->workers; i++) {
+        struct wf_worker *victim = s->worker[(start + i) % s->workers];
+        if (victim == w)
+            continue;
+        uint32_t before = wf_load(&w->ring.tail);
+        weft_fiber *f = wf_ring_steal(&victim->ring, &w->ring);
+        if (!f)
+            continue;
+        uint32_t more = wf_load(&w->ring.tail) - before;
+        for (uint32_t j = 0; j < more; j++)
+            w->ring_turn[(before + j) % WF_RING_SIZE] = w->turn++;
+        wf_store(&w->counts.stolen, w->counts.stolen + more + 1);
+        return f;
+    }
+    return NULL;
+}
+
+/* The first of queue and ring, by their turns. */
+static inline weft_fiber *pick_first(struct wf_worker *w)
+{
+    weft_fiber *f = w->queue.first;
+    if (!w->solo) {
+        uint32_t head = wf_load(&w->ring.head);
+        bool ring_has = head != wf_load(&w->ring.tail);
+        if (ring_has && (!f || (int32_t)(w->ring_turn[head % WF_RING_SIZE] - f->turn) < 0)) {
+            weft_fiber *r = wf_ring_pop(&w->ring);
+            if (r)
+                return r;
+        }
+    }
+    if (f) {
+        wf_fifo_pop(&w->queue);
+        __builtin_prefetch(w->queue.first);
+    }
+    return f;
+}
+
+static inline weft_fiber *pick_slot(struct wf_worker *w)
+{
+    weft_fiber *f = w->slot;
+    wf_store(&w->slot, NULL);
+    if (++w->slot_streak < SLOT_STREAK)
+        return f;
+    w->slot_streak = 0;
+    push_last(w, f);
+    return pick_first(w);
+}
+
+WF_COLD static weft_fiber *pick_from_set(struct wf_worker *w)
+{
+    if (w->set_count == 0)
+        return NULL;
+    wf_store(&w->set_count, w->set_count - 1);
+    return w->sched->policy->pop(w->set, (weft_time){wf_clock_now()});
+}
+
+WF_COLD static weft_fiber *pick_elsewhere(struct wf_worker *w)
+{
+    weft_fiber *f = take_injected(w);
+    if (!f && !w->solo)
+        f = steal(w);
+    if (f && w->searching)
+        wf_idle_found(w);
+    return f;
+}
+
+weft_fiber *wf_pick(struct wf_worker *w)
+{
+    weft_fiber *f;
+    w->tick++;
+    if (wf_unlikely(!wf_inbox_is_empty(&w->inbox)))
+        empty_inbox(w);
+    if (wf_unlikely(w->set))
+        return pick_from_set(w);
+    if (wf_unlikely(w->direct.first))
+        return wf_fifo_pop(&w->direct);
+    if (wf_unlikely(w->tick % INJECT_EVERY == 0) && (f = take_injected(w)) != NULL)
+        return f;
+    if (w->slot)
+        return pick_slot(w);
+    w->slot_streak = 0;
+    f = pick_first(w);
+    if (wf_likely(f)) {
+        if (wf_unlikely(w->searching))
+            wf_idle_found(w);
+        return f;
+    }
+    return pick_elsewhere(w);
+}
+
+size_t wf_pick_here(const struct wf_worker *w)
+{
+    return wf_load(&w->queue.count) + wf_ring_count(&w->ring) + (wf_load(&w->slot) != NULL) + wf_load(&w->set_count) +
+           wf_load(&w->direct.count);
+}
+
+bool wf_pick_elsewhere(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    if (w->set)
+        return false;
+    if (wf_load(&s->injected.count) > 0)
+        return true;
+    for (unsigned i = 0; i < s->workers; i++) {
+        if (s->worker[i] != w && wf_ring_count(&s->worker[i]->ring) > 0)
+            return true;
+    }
+    return false;
+}

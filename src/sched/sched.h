@@ -1,0 +1,59 @@
+/*
+ * sched/sched.h: a scheduler's record.
+ */
+#ifndef WF_SCHED_SCHED_H
+#define WF_SCHED_SCHED_H
+
+#include <weft/sched.h>
+
+#include "base/lock.h"
+#include "sched/worker.h"
+
+enum wf_life { WF_NEW, WF_RUNNING, WF_DRAINING, WF_STOPPED };
+
+struct weft_sched {
+    char name[WF_NAME_BYTES];  /* const */
+    unsigned workers;          /* const */
+    bool use_caller;           /* const */
+    int dispatch;              /* const */
+    unsigned warm, warm_max;   /* const */
+    uint16_t class;            /* const: of the default stack */
+    const weft_policy *policy; /* const; weft_fifo is special */
+    pthread_t maker;           /* const: use_caller: who made it */
+
+    struct wf_lock lock;      /* of life, the injection queue and the counts beside them */
+    uint32_t life;            /* enum wf_life. guarded by: lock. atomic: others look */
+    bool stopping;            /* a stop is under way. guarded by: lock */
+    struct wf_fifo injected;  /* guarded by: lock; its count is looked at without */
+    uint64_t spawned_outside; /* by plain threads and other schedulers. guarded by: lock. atomic: others look */
+    unsigned next_worker;     /* atomic: round robin for work that does not care */
+
+    struct wf_lock idle_lock;
+    struct wf_worker *idle; /* guarded by: idle_lock */
+    uint32_t idle_count;    /* guarded by: idle_lock. atomic: others look */
+    uint32_t searching;     /* atomic: workers that look for work in others' queues */
+
+    uint32_t empty_wanted; /* atomic: somebody waits for the last fiber's end */
+    uint32_t empty;        /* atomic: futex: counts how often the last fiber was seen to have ended */
+    uint32_t over;         /* atomic: the workers' threads are to end */
+    uint64_t cancels;      /* atomic: how often all fibers were cancelled */
+    bool told;             /* owner: who stops: the list of parked ones was printed */
+
+    struct wf_worker *worker[]; /* const */
+};
+
+/* A copy that has every field of this version, with the defaults in place; 0 or -EINVAL. */
+int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs);
+
+/* Whether no fiber is left. Exact if the caller is the only one who could bring one. */
+bool wf_sched_is_empty(const weft_sched *s);
+
+/* The scheduler that weft_run started; NULL: none. atomic */
+extern WF_HIDDEN weft_sched *wf_sched_default;
+/* Once it returns nobody uses the one before. */
+void wf_sched_set_default(weft_sched *s);
+
+/* Prints the fibers of a scheduler (NULL: all) and returns how many there are. */
+int wf_dump(FILE *to, const weft_sched *s);
+
+#endif

@@ -1,0 +1,324 @@
+/*
+ * sched/spawn.c: making fibers and giving them to a scheduler. Any thread.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/barrier.h"
+#include "base/clock.h"
+#include "coro/cxx.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/slice.h"
+#include "sched/wait.h"
+#include "stack/shared.h"
+#include "stack/slab.h"
+
+/* What a size of 0 means, for ever; and what no later version will exceed: beyond it is garbage. */
+#define FIRST_SIZE (offsetof(weft_attr, flags) + sizeof(unsigned))
+#define LARGEST_SIZE ((size_t)4096)
+#define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE | WEFT_MIGRATE)
+#define DEFAULT_COST WEFT_MS
+#define PRIORITIES 8
+
+weft_sched *wf_sched_default;
+static struct wf_lock default_lock; /* held while a plain thread brings work to it, so that it is there */
+
+void wf_sched_set_default(weft_sched *s)
+{
+    wf_lock(&default_lock);
+    wf_store(&wf_sched_default, s);
+    wf_unlock(&default_lock);
+}
+
+static int read_attr(weft_attr *mine, const weft_attr *theirs)
+{
+    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
+    *mine = (weft_attr){0};
+    if (size < sizeof theirs->size || size > LARGEST_SIZE)
+        return -EINVAL;
+    for (size_t i = sizeof *mine; i < size; i++) { /* from a later version: fine as long as it asks for nothing */
+        if (((const char *)theirs)[i] != 0)
+            return -EINVAL;
+    }
+    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    if (mine->flags & ~(unsigned)KNOWN_FLAGS || mine->priority < 0 || mine->priority >= PRIORITIES || mine->cost < 0 ||
+        mine->worker < 0 || (mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared)))
+        return -EINVAL;
+    return 0;
+}
+
+/* A fresh record's fields; those of `a`, and of whoever takes it, come later. */
+static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *site, weft_fn *fn, void *arg,
+                         bool joinable)
+{
+    f->coro = NULL;
+    wf_store(&f->home, NULL);
+    f->bound = false;
+    wf_store(&f->sleeps, false);
+    f->priority = 0;
+    f->kept_errno = 0;
+    f->class = 0;
+    f->flags = wf_eh_known() ? WEFT_CXX : 0;
+    wf_store(&f->sleeper.word, WF_AWAKE);
+    f->fn = fn;
+    f->arg = arg;
+    f->cost = DEFAULT_COST;
+    f->due = (weft_time){0};
+    wf_store(&f->id, id);
+    wf_store(&f->site, site);
+    wf_store(&f->born, born);
+    wf_store(&f->what, NULL);
+    wf_store(&f->until, INT64_MAX);
+    f->shared = NULL;
+    wf_store(&f->forward, NULL);
+    f->locals = NULL;
+    f->name[0] = '\0';
+    wf_store(&f->join, joinable ? WF_JOIN_OPEN : WF_JOIN_DETACHED);
+}
+
+/* The attributes that do not depend on a scheduler. */
+static int take_attr(weft_fiber *f, const weft_attr *a)
+{
+    int class = a->stack != 0 ? wf_stack_class(a->stack) : 0;
+    if (class < 0)
+        return -ENOMEM;
+    f->class = (uint16_t) class;
+    f->flags |= (uint16_t)a->flags;
+    f->priority = (uint8_t)a->priority;
+    if (a->cost > 0)
+        f->cost = a->cost;
+    f->due = a->due;
+    if (a->name) {
+        strncpy(f->name, a->name, WF_NAME_BYTES - 1);
+        f->name[WF_NAME_BYTES - 1] = '\0';
+    }
+    return 0;
+}
+
+/* Which worker it must run on, if any: that of the attributes, that of its shared stack, or under a policy some one. */
+static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker)
+{
+    struct wf_thread *t = wf_thread_now();
+    if (worker < 0 || worker > (int)s->workers)
+        return -EINVAL;
+    struct wf_worker *home = worker > 0 ? s->worker[worker - 1] : NULL;
+    if (shared) {
+        struct wf_worker *likely = home ? home : s->worker[wf_add(&s->next_worker, 1) % s->workers];
+        f->shared = wf_shared_bind(shared, likely, s, !home);
+        if (!f->shared)
+            return -EBUSY;
+        home = (struct wf_worker *)(uintptr_t)f->shared->owner;
+    } else if (!home && s->policy != &weft_fifo) {
+        home = t->fiber && t->worker->sched == s ? t->worker : s->worker[wf_add(&s->next_worker, 1) % s->workers];
+    }
+    if (home) {
+        f->bound = true;
+        wf_store(&f->home, home);
+    }
+    if (f->class == 0)
+        f->class = s->class;
+    return 0;
+}
+
+/* The caller's own fibers may bring work while the scheduler drains; nobody else. */
+static inline bool is_inside(const struct wf_thread *t, const weft_sched *s)
+{
+    return t->fiber && t->worker->sched == s;
+}
+
+static void hand_over(struct wf_thread *t, weft_sched *s, weft_fiber *f)
+{
+    struct wf_worker *w = t->worker, *home = wf_load(&f->home);
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+    (void)s;
+    if (!home || home == w) {
+        wf_worker_push(w, f, WEFT_WHY_NEW);
+    } else {
+        wf_store(&f->state, WEFT_FIBER_READY);
+        wf_worker_send(home, f);
+    }
+}
+
+static int bring_from_outside(weft_sched *s, weft_fiber *f)
+{
+    wf_lock(&s->lock);
+    if (s->life == WF_DRAINING || s->life == WF_STOPPED) {
+        wf_unlock(&s->lock);
+        return -ESHUTDOWN;
+    }
+    struct wf_worker *home = wf_load(&f->home);
+    wf_store(&s->spawned_outside, s->spawned_outside + 1);
+    wf_store(&f->state, WEFT_FIBER_READY);
+    if (!home)
+        wf_fifo_push(&s->injected, f);
+    wf_unlock(&s->lock);
+    if (home) {
+        wf_worker_send(home, f);
+        return 0;
+    }
+    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_sched_wake_one(s);
+    return 0;
+}
+
+static int give(weft_sched *s, weft_fiber *f)
+{
+    struct wf_thread *t = wf_thread_now();
+    wf_store(&f->sched, s);
+    if (is_inside(t, s)) {
+        hand_over(t, s, f);
+        return 0;
+    }
+    return bring_from_outside(s, f);
+}
+
+void wf_fiber_drop(weft_fiber *f)
+{
+    if (f->shared)
+        wf_shared_unbind(f->shared);
+    wf_fiber_release(NULL, f);
+}
+
+static weft_fiber *new_record(const char *site, weft_fn *fn, void *arg, bool joinable)
+{
+    struct wf_thread *t = wf_thread_now();
+    weft_fiber *f = t->fiber ? wf_records_take(&t->worker->records) : wf_pool_take();
+    if (f)
+        begin(f, wf_thread_id(t), t->fiber ? t->worker->now : wf_clock_coarse(), site, fn, arg, joinable);
+    return f;
+}
+
+static int spawn(weft_sched *s, weft_fiber **out, const weft_attr *attr, const char *site, weft_fn *fn, void *arg)
+{
+    weft_attr a = {0};
+    int rc = !fn ? -EINVAL : attr ? read_attr(&a, attr) : 0;
+    if (rc != 0)
+        return rc;
+    weft_fiber *f = new_record(site, fn, arg, out != NULL);
+    if (!f)
+        return -ENOMEM;
+    rc = attr ? take_attr(f, &a) : 0;
+    if (rc == 0)
+        rc = bind(s, f, a.shared, a.worker);
+    if (rc == 0) {
+        weft_fiber *made = f;
+        rc = give(s, f);
+        if (rc == 0 && out)
+            *out = made;
+    }
+    if (rc != 0)
+        wf_fiber_drop(f);
+    return rc;
+}
+
+/* On the current scheduler, or that of weft_run. */
+static int spawn_here(weft_fiber **out, const weft_attr *attr, const char *site, weft_fn *fn, void *arg)
+{
+    struct wf_thread *t = wf_thread_now();
+    if (t->fiber)
+        wf_slice_spend(t);
+    t = wf_thread_now();
+    if (t->worker)
+        return spawn(t->worker->sched, out, attr, site, fn, arg);
+    wf_lock(&default_lock);
+    weft_sched *s = wf_load(&wf_sched_default);
+    int rc = s ? spawn(s, out, attr, site, fn, arg) : fn ? -ENXIO : -EINVAL;
+    wf_unlock(&default_lock);
+    return rc;
+}
+
+/* The common way calls little: in a fiber, with a record and an id at hand, nothing special about the scheduler. */
+WF_ENTRY int weft_go_at(const char *site, weft_fn *fn, void *arg)
+{
+    struct wf_thread *t = &wf_thread_self;
+    struct wf_worker *w = t->worker;
+    if (wf_unlikely(!t->fiber || !fn || w->set || !w->records.first || !wf_thread_id_at_hand(t)))
+        return spawn_here(NULL, NULL, site, fn, arg);
+    weft_fiber *f = wf_records_take(&w->records);
+    begin(f, wf_thread_id(t), w->now, site, fn, arg, false);
+    f->class = w->sched->class;
+    wf_store(&f->sched, w->sched);
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+    wf_worker_push(w, f, WEFT_WHY_NEW);
+    return 0;
+}
+
+int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
+{
+    return spawn_here(out, attr, site, fn, arg);
+}
+
+int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
+{
+    return s ? spawn(s, out, attr, site, fn, arg) : -EINVAL;
+}
+
+int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
+{
+    weft_attr a = {0};
+    int rc = !fn || !out ? -EINVAL : attr ? read_attr(&a, attr) : 0;
+    if (rc != 0)
+        return rc;
+    weft_fiber *f = new_record(site, fn, arg, true);
+    if (!f)
+        return -ENOMEM;
+    rc = take_attr(f, &a);
+    if (rc != 0) {
+        wf_fiber_drop(f);
+        return rc;
+    }
+    f->pool = a.shared;
+    wf_store(&f->sched, NULL);
+    wf_store(&f->state, WEFT_FIBER_NEW);
+    *out = f;
+    return 0;
+}
+
+static int submit_new(weft_sched *s, weft_fiber *f, int worker)
+{
+    uint8_t fresh = WEFT_FIBER_NEW;
+    if (!wf_cas(&f->state, &fresh, WEFT_FIBER_READY))
+        return -EBUSY; /* somebody else submits it */
+    int rc = bind(s, f, f->pool, worker);
+    if (rc == 0) {
+        rc = give(s, f);
+        if (rc != 0 && f->shared)
+            wf_shared_unbind(f->shared);
+    }
+    if (rc != 0) {
+        f->shared = NULL;
+        f->bound = false;
+        wf_store(&f->home, NULL);
+        wf_store(&f->state, WEFT_FIBER_NEW);
+    }
+    return rc;
+}
+
+static int submit_parked(weft_sched *s, weft_fiber *f, int worker)
+{
+    struct wf_worker *home = wf_load(&f->home);
+    if (wf_load(&f->sched) != s)
+        return -EPERM;
+    if (worker > 0 && s->worker[worker - 1] != home && (f->bound || !(f->flags & WEFT_MIGRATE)))
+        return -EPERM;
+    if ((wf_load(&f->sleeper.word) & WF_PHASE) != WF_PARKED)
+        return -EBUSY;
+    return wf_unpark_on(f, worker > 0 ? s->worker[worker - 1] : home) ? 0 : -EBUSY;
+}
+
+int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker)
+{
+    if (!s || !f || worker < 0 || worker > (int)s->workers)
+        return -EINVAL;
+    switch (wf_load(&f->state)) {
+    case WEFT_FIBER_NEW:
+        return submit_new(s, f, worker);
+    case WEFT_FIBER_PARKED:
+        return submit_parked(s, f, worker);
+    case WEFT_FIBER_DONE:
+        return -ESRCH;
+    default:
+        return -EBUSY;
+    }
+}

@@ -1,0 +1,129 @@
+/*
+ * sched/wait.h: the one way to block, for fibers and plain threads alike; everything that waits goes through wf_wait.
+ *
+ *      struct wf_sleeper own, *me = wf_sleeper(&own);
+ *      wf_lock(&o->lock);
+ *      ... if what we want is there, take it, unlock, done; if wf_time_is_now(deadline), unlock, -EAGAIN ...
+ *      wf_waiters_add(&o->waiters, &me->node, me);
+ *      int rc = wf_wait_unlocking(me, "semaphore", &o->lock, deadline);
+ *      if (rc < 0)                                                  // timed out or cancelled: nobody gave us anything
+ *          lock, wf_waiters_remove(&o->waiters, &me->node), unlock;
+ *      return rc;
+ *
+ * and who wakes:
+ *
+ *      wf_lock(&o->lock);
+ *      struct wf_waiter *w = wf_waiters_win_first(&o->waiters, 0);  // takes out those that gave up
+ *      struct wf_sleeper *who = w ? w->who : NULL;
+ *      ... bring it what it waits for ...
+ *      wf_unlock(&o->lock);
+ *      if (who)
+ *          wf_ready(who);                                           // touches the object no more
+ */
+#ifndef WF_SCHED_WAIT_H
+#define WF_SCHED_WAIT_H
+
+#include <stdbool.h>
+
+#include <weft/fiber.h>
+#include <weft/time.h>
+
+#include "base/lock.h"
+#include "base/thread.h"
+#include "fiber/sleeper.h"
+
+/* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
+struct wf_sleeper *wf_sleeper(struct wf_sleeper *own);
+
+/* A pointer that tells fibers and plain threads apart from each other: for owners. Never NULL. */
+const void *wf_whoami(void);
+
+static inline bool wf_time_is_now(weft_time t)
+{
+    return t.ns == INT64_MIN;
+}
+
+/* Publishes that `me` waits. false: it need not; `me` has settled itself or nobody can. Runs on no fiber's stack. */
+typedef bool wf_commit(struct wf_sleeper *me, void *arg);
+
+/*
+ * Waits until somebody settles `me`, the deadline passes or the fiber is cancelled: the result that was settled (>= 0),
+ * -ETIMEDOUT or -ECANCELED. commit(me, arg) runs once in any case, when nobody can take the caller for running. Where it
+ * returns false the result is 0. `what` is for dumps and must live for ever.
+ */
+int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit, void *arg, weft_time deadline);
+
+/* The same when the waiters are linked and the commit is to release the lock they are guarded by. */
+int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
+
+/* The same, without deadline and deaf to cancellation: for taking a lock back. */
+void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held);
+
+/* The worker's part: `me` has been left and is WAITING or PARKED from now on. False: it is cancelled (SETTLED). */
+bool wf_sleeper_begin(struct wf_sleeper *me, uint32_t phase);
+
+/* The commit step of weft_park: false if there is a token, which it eats. */
+wf_commit wf_commit_park;
+
+/* weft_unpark, but no token is left if it is not parked: false. It goes on on worker `on`. */
+bool wf_unpark_on(weft_fiber *f, struct wf_worker *on);
+
+/* Races for `who`, who waits: true: won, and the caller must call wf_ready(who), once; bring it its things before. */
+bool wf_settle(struct wf_sleeper *who, int result);
+
+/* Makes one that the caller settled go on. Any thread. After it `who` is not the caller's to touch. */
+void wf_ready(struct wf_sleeper *who);
+
+/* FIFO lists of waiters; zeroed memory is an empty one. guarded by: the object's lock */
+struct wf_waiters {
+    struct wf_waiter *first, *last;
+};
+
+static inline bool wf_waiter_linked(const struct wf_waiter *w)
+{
+    return w->prev != w; /* see wf_waiters_remove */
+}
+
+static inline void wf_waiters_add(struct wf_waiters *l, struct wf_waiter *w, struct wf_sleeper *who)
+{
+    w->who = who;
+    w->next = NULL;
+    w->prev = l->last;
+    if (l->last)
+        l->last->next = w;
+    else
+        l->first = w;
+    l->last = w;
+}
+
+/* Nothing happens if it was taken out before. */
+static inline void wf_waiters_remove(struct wf_waiters *l, struct wf_waiter *w)
+{
+    if (!wf_waiter_linked(w))
+        return;
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        l->first = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    else
+        l->last = w->prev;
+    w->prev = w; /* not linked */
+}
+
+/* Takes waiters out, first come first, until one is won; NULL: there is none. */
+static inline struct wf_waiter *wf_waiters_win_first(struct wf_waiters *l, int result)
+{
+    for (struct wf_waiter *w; (w = l->first) != NULL;) {
+        wf_waiters_remove(l, w);
+        if (wf_settle(w->who, result))
+            return w;
+    }
+    return NULL;
+}
+
+/* Whether `p` lies on the shared stack of the calling fiber, where others must not touch it while the fiber waits. */
+bool wf_on_copied_stack(const void *p);
+
+#endif

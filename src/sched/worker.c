@@ -1,0 +1,255 @@
+/*
+ * sched/worker.c: running fibers; see worker.h. What is run next and where it comes from is in pick.c, sleeping and
+ * waking in idle.c. Everything here runs on the worker's own thread.
+ */
+#include "sched/worker.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "coro/mount.h"
+#include "sched/idle.h"
+#include "sched/pick.h"
+#include "sched/sched.h"
+#include "sched/wait.h"
+#include "stack/cache.h"
+#include "stack/shared.h"
+
+#define LOOK_EVERY 64                  /* passes between two looks at the clock */
+#define SETTLE_NS ((int64_t)250000000) /* between two looks at what is kept and not needed */
+#define NO_MEMORY_NS ((int64_t)1000000)
+
+static void *fiber_main(void *arg)
+{
+    weft_fiber *f = arg;
+    void *value = f->fn(f->arg);
+    if (f->locals)
+        wf_locals_destroy(f);
+    f->value = value;
+    struct wf_thread *t = wf_thread_now();
+    t->worker->left = WF_LEFT_END;
+    wf_unmount_last(t, f->coro);
+}
+
+/* Gives a fiber that is to run for the first time its stack. False: no memory now. */
+static bool start(struct wf_worker *w, weft_fiber *f)
+{
+    struct wf_base_opts o = {.class = f->class,
+                             .flags = f->flags & (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE),
+                             .shared = f->shared,
+                             .id = f->id,
+                             .name = f->name[0] ? f->name : NULL};
+    bool warm = !f->shared && wf_stack_at_hand(w->thread, f->class);
+    f->coro = wf_base_new(w->thread, &o, fiber_main, f);
+    if (wf_unlikely(!f->coro))
+        return false;
+    f->inner = f->coro;
+    if (wf_unlikely(wf_load(&w->sched->cancels) != 0) && wf_load(&w->sched->life) == WF_DRAINING)
+        wf_or(&f->sleeper.word, WF_CANCEL); /* it was not there when all were cancelled */
+    wf_store(&f->home, w);
+    if (warm)
+        wf_store(&w->counts.warm_hits, w->counts.warm_hits + 1);
+    else
+        wf_store(&w->counts.warm_misses, w->counts.warm_misses + 1);
+    return true;
+}
+
+/* Nobody has a handle of it any more. */
+void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
+{
+    wf_store(&f->join, WF_JOIN_GONE);
+    wf_store(&f->state, 0);
+    if (w)
+        wf_records_give(&w->records, f);
+    else
+        wf_pool_give(f);
+}
+
+static void finish(struct wf_worker *w, weft_fiber *f)
+{
+    wf_base_free(w->thread, f->coro);
+    f->coro = NULL;
+    if (f->shared)
+        wf_shared_unbind(f->shared);
+    wf_store(&f->state, WEFT_FIBER_DONE);
+    wf_store(&w->counts.ended, w->counts.ended + 1);
+    uintptr_t was = wf_load(&f->join);
+    if (was != WF_JOIN_DETACHED)
+        was = wf_exchange(&f->join, WF_JOIN_DONE); /* pairs with join.c: value is there; f is no longer ours */
+    if (was == WF_JOIN_DETACHED) {
+        wf_fiber_release(w, f);
+    } else if (was != WF_JOIN_OPEN) {
+        struct wf_sleeper *joiner = (struct wf_sleeper *)was;
+        if (wf_settle(joiner, 0))
+            wf_ready(joiner);
+    }
+}
+
+/*
+ * The commit step of a fiber that waits: it has been left, so it may be seen. From the moment it is WAITING and the step
+ * has published it, others may settle it; it then comes to our inbox or queue, and is not ours to touch before.
+ */
+static void commit(struct wf_worker *w, weft_fiber *f)
+{
+    struct wf_sleeper *me = &f->sleeper;
+    struct wf_commit_step step = f->commit;
+    wf_store(&f->state, WEFT_FIBER_PARKED);
+    wf_store(&w->counts.parked, w->counts.parked + 1);
+    if (f->sleeps)
+        wf_store(&w->counts.sleeping, w->counts.sleeping + 1);
+    if (f->until != INT64_MAX)
+        wf_wheel_add(&w->wheel, &f->timer, f->until);
+    wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
+    bool waits = wf_sleeper_begin(me, step.fn == wf_commit_park ? WF_PARKED : WF_WAITING);
+    bool published = step.fn(me, step.arg);
+    if (!waits || (!published && wf_settle(me, 0)))
+        wf_worker_woken(w, f);
+}
+
+static void settle_accounts(struct wf_worker *w)
+{
+    w->settled = w->now;
+    wf_records_settle(&w->records);
+}
+
+/* The sleepers whose time has come. */
+static void expire(struct wf_worker *w)
+{
+    struct wf_timer *next = wf_wheel_expire(&w->wheel, w->now);
+    for (struct wf_timer *timer = next; timer; timer = next) {
+        next = timer->next;
+        weft_fiber *f = WF_FIBER_OF(timer, timer);
+        if (wf_settle(&f->sleeper, -ETIMEDOUT))
+            wf_worker_woken(w, f);
+    }
+}
+
+static void look_at_clock(struct wf_worker *w)
+{
+    w->now = wf_clock_now();
+    if (wf_wheel_count(&w->wheel) > 0)
+        expire(w);
+    if (wf_unlikely(w->now - w->settled > SETTLE_NS))
+        settle_accounts(w);
+}
+
+/* Its stack could not be had, or not be put in place. It stays ready, and is tried again. */
+static void no_memory(struct wf_worker *w, weft_fiber *f)
+{
+    wf_store(&f->home, w);
+    wf_worker_push(w, f, WEFT_WHY_YIELD);
+    wf_idle_nap(w, NO_MEMORY_NS);
+}
+
+static inline void run(struct wf_worker *w, weft_fiber *f)
+{
+    struct wf_thread *t = w->thread;
+    if (wf_unlikely(!f->coro) && !start(w, f)) {
+        no_memory(w, f);
+        return;
+    }
+    wf_store(&f->home, w);
+    wf_store(&f->state, WEFT_FIBER_RUNNING);
+    t->fiber = f;
+    *w->errno_at = f->kept_errno;
+    if (w->slice)
+        w->slice_end = wf_clock_now() + w->slice;
+    wf_store(&w->counts.switches, w->counts.switches + 1);
+    int rc = wf_mount(t, f->coro, f->inner);
+    t->fiber = NULL;
+    if (wf_unlikely(rc != 0)) {
+        no_memory(w, f);
+        return;
+    }
+    f->kept_errno = *w->errno_at;
+    switch (w->left) {
+    case WF_LEFT_YIELD:
+        wf_worker_push(w, f, WEFT_WHY_YIELD);
+        break;
+    case WF_LEFT_SLICE:
+        wf_worker_push(w, f, WEFT_WHY_SLICE);
+        break;
+    case WF_LEFT_WAIT:
+        commit(w, f);
+        break;
+    case WF_LEFT_END:
+        finish(w, f);
+        break;
+    }
+}
+
+void wf_leave(struct wf_thread *t, enum wf_left why)
+{
+    weft_fiber *f = t->fiber;
+    t->worker->left = why;
+    f->inner = t->current;
+    wf_unmount(t, f->coro);
+}
+
+/* Whether the loop is to end though there may be work. */
+static bool is_over(struct wf_worker *w, enum wf_until until)
+{
+    return until == WF_UNTIL_OVER && wf_load_acquire(&w->sched->over); /* pairs with who stops */
+}
+
+static bool is_done(struct wf_worker *w, enum wf_until until)
+{
+    return until == WF_UNTIL_EMPTY && wf_sched_is_empty(w->sched);
+}
+
+static int work_once(struct wf_worker *w)
+{
+    look_at_clock(w);
+    size_t budget = wf_pick_here(w) + wf_load(&w->sched->injected.count) + 1;
+    for (weft_fiber *f; budget > 0 && (f = wf_pick(w)) != NULL; budget--)
+        run(w, f);
+    return 0;
+}
+
+int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
+{
+    if (until == WF_UNTIL_ONCE)
+        return work_once(w);
+    look_at_clock(w);
+    bool direct = w->sched->dispatch == WEFT_DIRECT;
+    while (!is_over(w, until)) {
+        if (wf_unlikely(w->tick % LOOK_EVERY == 0 || direct)) {
+            look_at_clock(w);
+            if (w->now >= deadline)
+                return is_done(w, until) ? 0 : -ETIMEDOUT;
+        }
+        if (wf_unlikely(wf_load(&w->sched->cancels) != w->cancelled_to))
+            wf_cancel_all_of(w);
+        weft_fiber *f = wf_pick(w);
+        if (wf_likely(f)) {
+            run(w, f);
+            continue;
+        }
+        if (is_done(w, until))
+            return 0;
+        wf_idle(w, deadline);
+        look_at_clock(w);
+        if (w->now >= deadline)
+            return is_done(w, until) ? 0 : -ETIMEDOUT;
+    }
+    return 0;
+}
+
+void wf_worker_enter(struct wf_worker *w)
+{
+    struct wf_thread *t = wf_thread_now();
+    if (!t->entered)
+        wf_coro_enter_thread(t);
+    t->worker = w;
+    w->thread = t;
+    w->errno_at = &errno;
+    w->now = wf_clock_now();
+    w->settled = w->now;
+}
+
+void wf_worker_leave(struct wf_worker *w)
+{
+    wf_records_trim(&w->records, 0);
+    wf_thread_now()->worker = NULL;
+    w->thread = NULL;
+}

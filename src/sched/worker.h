@@ -1,0 +1,132 @@
+/*
+ * sched/worker.h: a worker: one thread of a scheduler, what is ready on it, and the loop that runs it.
+ *
+ * What is ready is in one of
+ *
+ *      slot      the fiber that the last one woke: it runs next, as what it needs is in the caches; not for ever
+ *      queue     started fibers, which only this worker may run; no atomics
+ *      ring      fibers that have not started, and those that may move: idle workers steal from it
+ *      inbox     fibers that others woke or bound to this worker
+ *      set       instead of slot, queue and ring: the ready set of a policy that is not FIFO
+ *
+ * and the scheduler's injection queue, for work that plain threads bring and for what does not fit into a ring. Each
+ * fiber in queue and ring has a `turn`, a count of what came before it; the lower one is first, so that both together
+ * are one FIFO queue.
+ *
+ * A worker without work announces that it sleeps, looks everywhere once more, and sleeps in its driver. Who brings work
+ * wakes one sleeper if nobody is searching already; who finds work while searching wakes the next.
+ */
+#ifndef WF_SCHED_WORKER_H
+#define WF_SCHED_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/sched.h>
+
+#include "base/inbox.h"
+#include "base/ring.h"
+#include "base/thread.h"
+#include "fiber/fiber.h"
+#include "fiber/pool.h"
+#include "sched/driver.h"
+#include "time/wheel.h"
+
+/* Why a fiber gave its worker control. */
+enum wf_left {
+    WF_LEFT_YIELD, /* ready again */
+    WF_LEFT_SLICE, /* the same, and it did not want to */
+    WF_LEFT_WAIT,  /* its commit step is to be done */
+    WF_LEFT_END,   /* it has ended */
+};
+
+struct wf_fifo {
+    weft_fiber *first, *last;
+    size_t count; /* atomic: others look */
+};
+
+/* Single writer: the worker. atomic: others add them up. */
+struct wf_counts {
+    uint64_t spawned, ended, switches, stolen, warm_hits, warm_misses;
+    size_t parked, sleeping, timers;
+};
+
+struct wf_worker {
+    /* owner: the worker, all of this part unless a field says otherwise */
+    struct wf_thread *thread;
+    weft_sched *sched; /* const */
+    weft_fiber *slot;  /* atomic: others look */
+    struct wf_fifo queue;
+    uint32_t turn;        /* the next fiber's */
+    uint32_t tick;        /* passes; decides when to look around */
+    uint32_t slot_streak; /* how often in a row the slot was taken */
+    enum wf_left left;
+    bool solo;         /* const: the only worker, nobody steals */
+    bool searching;    /* counted in sched->searching */
+    bool listed;       /* among the idle. guarded by: sched->idle_lock */
+    int *errno_at;     /* const while the thread runs */
+    int64_t now;       /* the clock at the last look: for ages */
+    int64_t slice;     /* const: 0: none */
+    int64_t slice_end; /* of the fiber that runs */
+    void *set;         /* the policy's, NULL: FIFO */
+    size_t set_count;  /* atomic: others look */
+    struct wf_records records;
+    struct wf_counts counts;
+    struct wf_worker *idle_next, *idle_prev; /* guarded by: sched->idle_lock */
+    uint64_t cancelled_to;                   /* the sched->cancels that it has done */
+    uint32_t random;
+    int64_t settled; /* when it last gave records back */
+
+    pthread_t id;    /* owner: who starts and stops */
+    bool has_thread; /* owner: who starts and stops */
+    unsigned index;  /* const */
+    struct wf_wheel wheel;
+    struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come */
+    uint32_t ring_turn[WF_RING_SIZE]; /* the turns of what is in the ring */
+
+    /* Others write here. */
+    struct wf_inbox inbox __attribute__((aligned(64)));
+    struct wf_driver driver;
+    struct wf_ring ring; /* aligned by itself */
+};
+
+/* A fiber that is to run on worker `w`, which the caller is, for the reason given. */
+void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why);
+
+/* The same from any thread: by its inbox. */
+void wf_worker_send(struct wf_worker *w, weft_fiber *f);
+
+/* Wakes one idle worker if nobody is searching. Any thread, after work was published. */
+void wf_sched_wake_one(weft_sched *s);
+
+/* When a loop ends. */
+enum wf_until {
+    WF_UNTIL_OVER,  /* the scheduler is over */
+    WF_UNTIL_EMPTY, /* no fiber is left */
+    WF_UNTIL_ONCE,  /* what is ready has run once */
+};
+
+/* The loop of the calling thread, which is this worker. 0, or -ETIMEDOUT past the deadline. */
+int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline);
+
+/* The thread becomes this worker, or is no longer. */
+void wf_worker_enter(struct wf_worker *w);
+void wf_worker_leave(struct wf_worker *w);
+
+/* A fiber of this worker, which the caller is, was settled: it is ready. */
+void wf_worker_woken(struct wf_worker *w, weft_fiber *f);
+
+/* Nobody has a handle of a fiber that has ended or never began: its record is free. `w`: the caller's worker, or NULL. */
+void wf_fiber_release(struct wf_worker *w, weft_fiber *f);
+
+/* Releases a fiber that never began, with what it was given; its join is GONE. */
+void wf_fiber_drop(weft_fiber *f);
+
+/* Cancels every fiber that started on this worker, which the caller is. */
+void wf_cancel_all_of(struct wf_worker *w);
+
+/* Called by a fiber: gives control to its worker; returns when it is picked again. */
+void wf_leave(struct wf_thread *t, enum wf_left why);
+
+#endif
