@@ -150,6 +150,30 @@ static bool all_sound(const struct bench *bench, const struct result *results)
     return sound;
 }
 
+/* The result of a library in the bench whose name has this length, or NULL if it has no figure. */
+static const struct result *find_result(const struct bench_suite *suite, const struct result results[][BENCH_ROWS_MAX],
+                                        const char *name, size_t length, const char *library)
+{
+    for (size_t i = 0; suite->benches[i].name; i++)
+        if (strlen(suite->benches[i].name) == length && !strncmp(suite->benches[i].name, name, length))
+            return result_find(&suite->benches[i], results[i], library);
+    return NULL;
+}
+
+/* What a limit's `reference` names: "LIBRARY" or "BENCH: LIBRARY". */
+static const struct result *find_reference(const struct bench_suite *suite,
+                                           const struct result results[][BENCH_ROWS_MAX],
+                                           const struct bench_limit *limit)
+{
+    const char *colon = limit->reference ? strstr(limit->reference, ": ") : NULL;
+
+    if (!limit->reference)
+        return NULL;
+    if (!colon)
+        return find_result(suite, results, limit->bench, strlen(limit->bench), limit->reference);
+    return find_result(suite, results, limit->reference, (size_t)(colon - limit->reference), colon + 2);
+}
+
 static void report_limits(const struct bench_suite *suite, const struct plan *plan,
                           const struct result results[][BENCH_ROWS_MAX])
 {
@@ -161,7 +185,8 @@ static void report_limits(const struct bench_suite *suite, const struct plan *pl
                 if (first)
                     printf("\njudged%55s %10s %10s\n", "by medians", "by mins", "limit");
                 first = false;
-                report_limit(limit, &suite->benches[i], results[i]);
+                report_limit(limit, suite->benches[i].unit, result_find(&suite->benches[i], results[i], limit->library),
+                             find_reference(suite, results, limit));
             }
     if (!first)
         printf("Limits are goals for a quiet machine, judged by medians; one that is missed is not an error.\n");

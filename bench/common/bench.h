@@ -45,7 +45,7 @@ struct bench {
 struct bench_limit {
     const char *bench;
     const char *library;
-    const char *reference; /* a library of the same bench; NULL: the figure itself is judged */
+    const char *reference; /* a library of the same bench, or "BENCH: LIBRARY"; NULL: the figure itself is judged */
     double limit;
 };
 

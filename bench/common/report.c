@@ -31,7 +31,7 @@ const struct result *result_find(const struct bench *bench, const struct result 
 {
     for (size_t i = 0; bench->rows[i].library; i++)
         if (!strcmp(bench->rows[i].library, library))
-            return results[i].state == RESULT_OK ? &results[i] : NULL;
+            return results[i].state == RESULT_OK && results[i].runs > 0 ? &results[i] : NULL;
     return NULL;
 }
 
@@ -82,8 +82,8 @@ static void json_params(FILE *f, const char *params)
         size_t length = strcspn(params, " "), key = strcspn(params, "= ");
         const char *value = params + key + (key < length);
         size_t value_length = length - (size_t)(value - params);
-        size_t digits = strspn(value, "0123456789");
-        size_t number = digits + (value[digits] == '.' ? 1 + strspn(value + digits + 1, "0123456789") : 0);
+        size_t sign = *value == '-', digits = strspn(value + sign, "0123456789"), whole = sign + digits;
+        size_t number = whole + (value[whole] == '.' ? 1 + strspn(value + whole + 1, "0123456789") : 0);
 
         fprintf(f, "%s", separator);
         separator = ", ";
@@ -120,17 +120,16 @@ void report_json(FILE *f, const struct bench *bench, const struct result *result
     fflush(f);
 }
 
-void report_limit(const struct bench_limit *limit, const struct bench *bench, const struct result *results)
+void report_limit(const struct bench_limit *limit, const char *unit, const struct result *r,
+                  const struct result *reference)
 {
-    const struct result *r = result_find(bench, results, limit->library);
-    const struct result *reference = limit->reference ? result_find(bench, results, limit->reference) : NULL;
     char what[128];
     double value, least;
 
     if (limit->reference)
         snprintf(what, sizeof(what), "%s: %s / %s", limit->bench, limit->library, limit->reference);
     else
-        snprintf(what, sizeof(what), "%s: %s, %s", limit->bench, limit->library, bench->unit);
+        snprintf(what, sizeof(what), "%s: %s, %s", limit->bench, limit->library, unit);
     printf("  %-48s ", what);
     if (!r || (limit->reference && !reference)) {
         printf("%10s %10s %10g  n/a\n", "-", "-", limit->limit);

@@ -39,7 +39,8 @@ void report_table(const struct bench *bench, const struct result *results);
 /** Writes a line of JSON for each row. */
 void report_json(FILE *f, const struct bench *bench, const struct result *results);
 
-/** Prints a line for a limit and how it was met; `bench` is the one that the limit is of. */
-void report_limit(const struct bench_limit *limit, const struct bench *bench, const struct result *results);
+/** Prints a line for a limit and how it was met; of what it compares, `r` or `reference` is NULL if it has no figure. */
+void report_limit(const struct bench_limit *limit, const char *unit, const struct result *r,
+                  const struct result *reference);
 
 #endif

@@ -27,8 +27,7 @@
 #include "base/atomic.h"
 
 struct wf_inbox_node {
-    struct wf_inbox_node
-        *next; /* owner: who pushes, then who takes. atomic (relaxed) only for the explorer to see it */
+    struct wf_inbox_node *next; /* owner: who pushes, then who takes. Relaxed atomic only for the explorer to see it */
 };
 
 /* Zeroed memory is an empty inbox. */

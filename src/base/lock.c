@@ -1,24 +1,31 @@
 /*
- * base/lock.c: the contended ways of base/lock.h.
+ * base/lock.c: the contended way of base/lock.h.
  */
 #include "base/lock.h"
 
-#include "base/futex.h"
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
 
-#define SPINS 100 /* about as long as a critical section takes */
+#define SPINS 100        /* about as long as a critical section takes */
+#define YIELDS 16        /* the holder may be waiting for this CPU */
+#define LONGEST 1000000L /* ns of sleep: it may have a lower priority than we, and never get the CPU from a yield */
 
 void wf_lock_slowly(struct wf_lock *l)
 {
-    for (int i = 0; i < SPINS; i++) {
+    int kept = errno;
+    long pause = 20000;
+    for (int i = 0;; i++) {
         if (wf_load(&l->word) == 0 && wf_lock_try(l))
-            return;
-        wf_cpu_relax();
+            break;
+        if (i < SPINS) {
+            wf_cpu_relax();
+        } else if (i < SPINS + YIELDS) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+            pause = pause < LONGEST / 2 ? pause * 2 : LONGEST;
+        }
     }
-    while (wf_exchange(&l->word, 2) != 0)
-        wf_futex_wait(&l->word, 2, INT64_MAX);
-}
-
-void wf_lock_wake(struct wf_lock *l)
-{
-    wf_futex_wake(&l->word, 1);
+    errno = kept;
 }

@@ -52,13 +52,13 @@
 _Static_assert((WF_RING_SIZE & (WF_RING_SIZE - 1)) == 0, "the counters wrap");
 
 /*
- * Zeroed memory, aligned to a cache line, is an empty ring. Both counters are on one line: as long as nobody steals, the
- * owner has all that it needs in it.
+ * Zeroed memory, aligned to a cache line, is an empty ring. Both counters are on one line: it is all that the owner has
+ * to fetch back when somebody has looked or stolen.
  */
 struct wf_ring {
     uint32_t head; /* atomic: released by all who take, pairs with the acquire in push, steal and count */
     uint32_t tail; /* owner: the ring's. atomic: released by push and steal, pairs with the acquire in steal */
-    void *slots[WF_RING_SIZE] __attribute__((aligned(64))); /* owner: the ring's. atomic: relaxed, see 2 */
+    void *slots[WF_RING_SIZE]; /* owner: the ring's. atomic: relaxed, see 2 */
 } __attribute__((aligned(64)));
 
 static inline void **wf_ring_slot(struct wf_ring *r, uint32_t index)

@@ -140,6 +140,13 @@ void *wf_sys_map(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+void wf_sys_huge(void *base, size_t bytes)
+{
+    int kept = errno;
+    madvise(base, bytes, MADV_HUGEPAGE);
+    errno = kept;
+}
+
 void wf_sys_unmap(void *base, size_t bytes)
 {
     int kept = errno;

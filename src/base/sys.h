@@ -33,6 +33,8 @@ int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 /* Anonymous private memory that reserves nothing and takes no huge pages; NULL on failure. */
 void *wf_sys_map(size_t bytes);
 void wf_sys_unmap(void *base, size_t bytes);
+/* Such memory may be on huge pages after all, if the system likes. */
+void wf_sys_huge(void *base, size_t bytes);
 
 /* 0 or a negative errno. */
 int wf_sys_forbid(void *base, size_t bytes);

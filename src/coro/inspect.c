@@ -33,7 +33,7 @@ const char *weft_coro_name(const weft_coro *c)
 const char *wf_coro_quoted(const weft_coro *c, char *text, size_t room)
 {
     text[0] = '\0';
-    if (c->name)
+    if (c->name && c->name[0])
         snprintf(text, room, " \"%.64s\"", c->name);
     return text;
 }

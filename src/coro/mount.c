@@ -190,6 +190,17 @@ WF_HOT WF_ENTRY void *wf_unmount(struct wf_thread *t, weft_coro *base)
     return wf_switch(&base->sp, base->sp, NULL);
 }
 
+WF_HOT WF_ENTRY void *wf_hop(struct wf_thread *t, weft_coro *from, weft_coro *to)
+{
+    void *to_sp = to->sp;
+    to->sp = from->sp; /* the worker's */
+    to->resumer = from->resumer;
+    wf_set_mode(from, PLAIN_READY_BASE);
+    wf_set_mode(to, PLAIN_RUNNING_BASE);
+    t->current = to;
+    return wf_switch(&from->sp, to_sp, NULL);
+}
+
 void wf_unmount_last(struct wf_thread *t, weft_coro *base)
 {
     if (wf_unlikely(WF_NOTED || wf_mode(base) != PLAIN_RUNNING_BASE)) {

@@ -27,6 +27,20 @@ struct wf_base_opts {
 /* A base that will run fn(arg), which must end by wf_unmount_last; NULL: no memory. */
 WF_ENTRY weft_coro *wf_base_new(struct wf_thread *t, const struct wf_base_opts *o, weft_fn *fn, void *arg);
 
+/* One that has ended and is plain, for another run of fn(arg). Builds with notes make a new one instead. */
+static inline bool wf_base_may_rerun(const weft_coro *base)
+{
+    return !WF_NOTED && wf_mode(base) == (WEFT_CORO_DONE | WF_BASE);
+}
+
+static inline void wf_base_rerun(weft_coro *base, uint64_t id, char *name, weft_fn *fn, void *arg)
+{
+    base->id = id;
+    base->name = name;
+    base->sp = wf_coro_frame(base, base, fn, arg);
+    wf_set_mode(base, WEFT_CORO_READY | WF_BASE);
+}
+
 /* One that has ended, or was never mounted. */
 void wf_base_free(struct wf_thread *t, weft_coro *base);
 
@@ -39,6 +53,15 @@ WF_ENTRY int wf_mount(struct wf_thread *t, weft_coro *base, weft_coro *inner);
 
 /* Called on it, or on a coroutine that runs on top: leaves, and returns when it is mounted again. */
 WF_ENTRY void *wf_unmount(struct wf_thread *t, weft_coro *base);
+
+/* Whether wf_hop may go to it: unmounted, private, nothing kept, nothing on top. */
+static inline bool wf_may_hop(const weft_coro *base)
+{
+    return !WF_NOTED && wf_mode(base) == (WEFT_CORO_READY | WF_BASE);
+}
+
+/* Straight from one base, on which nothing runs, to another: as an unmount and a mount. Both must be plain. */
+WF_ENTRY void *wf_hop(struct wf_thread *t, weft_coro *from, weft_coro *to);
 
 /* Leaves for good; nothing runs on top. */
 WF_ENTRY WF_NORETURN void wf_unmount_last(struct wf_thread *t, weft_coro *base);

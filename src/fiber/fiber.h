@@ -46,7 +46,8 @@ struct weft_fiber {
     struct wf_worker *home; /* atomic: the worker that it has started on, or is bound to; NULL: none so far */
     uint8_t state;    /* atomic: enum weft_fiber_state, 0: the record is free. Written by its owner; others look */
     bool bound;       /* const: to `home`, from its start */
-    bool sleeps;      /* PARKED: in weft_sleep. atomic: others look */
+    bool special;     /* const: made with attributes, so that its record needs cleaning */
+    bool deaf;        /* its next wait is not to be cancelled. owner: the fiber */
     uint8_t priority; /* const */
     int kept_errno;   /* not RUNNING: its errno */
     uint32_t turn;    /* in a run queue: when it came; see worker.h */
@@ -90,6 +91,18 @@ struct weft_fiber {
 
 /* The fiber of a sleeper, a timer or an inbox's node. */
 #define WF_FIBER_OF(p, member) ((weft_fiber *)((char *)(p)-offsetof(weft_fiber, member)))
+
+/* A record that becomes free, or is new: the fields that only some fibers set. */
+static inline void wf_record_clean(weft_fiber *f)
+{
+    f->bound = f->special = false;
+    f->priority = 0;
+    f->cost = WEFT_MS;
+    f->due = (weft_time){0};
+    f->shared = NULL;
+    f->forward = NULL;
+    f->name[0] = '\0';
+}
 
 /* The values of keys: called in the fiber when its function has returned. */
 void wf_locals_destroy(weft_fiber *f);

@@ -9,21 +9,24 @@
 #include "base/sys.h"
 
 #define RECORD_BYTES WF_ROUND_UP(sizeof(weft_fiber), (size_t)64)
-#define BLOCK_BYTES ((size_t)128 * 1024)
+#define BLOCK_BYTES ((size_t)2 * 1024 * 1024) /* a huge page's: a million fibers are started on few page faults */
 #define HEAD_BYTES ((size_t)128)
 #define BLOCK_RECORDS ((BLOCK_BYTES - HEAD_BYTES) / RECORD_BYTES)
 
 /* At the start of its memory, which is aligned to its size. guarded by: lock */
 struct block {
     struct block *next, *prev;
-    weft_fiber *free; /* a list by `next` */
-    size_t free_count;
-    void *mapping; /* const: what to unmap */
-    bool listed;   /* among those with free records */
+    weft_fiber *free;  /* a list by `next` */
+    size_t free_count; /* with those that were never used */
+    size_t used;       /* so many were used, from the first on: the memory of the others is untouched */
+    void *mapping;     /* const: what to unmap */
+    bool listed;       /* among those with free records */
     struct block *next_free, *prev_free;
 };
 
 static struct wf_lock lock;
+static size_t empty;            /* guarded by: lock; blocks of which all records are free */
+static size_t least_empty;      /* guarded by: lock; the least that it was since the last wf_pool_settle */
 static struct block *blocks;    /* guarded by: lock */
 static struct block *with_free; /* guarded by: lock; those with a free record */
 
@@ -69,16 +72,22 @@ static bool more(void)
     if (blocks)
         blocks->prev = b;
     blocks = b;
-    weft_fiber **end = &b->free;
-    for (size_t i = 0; i < BLOCK_RECORDS; i++) {
-        *end = record_at(b, i);
-        (*end)->sleeper.fiber = *end;
-        (*end)->join = WF_JOIN_GONE;
-        end = &(*end)->next;
-    }
+    if (b->next) /* not the first: a program with few fibers needs few pages */
+        wf_sys_huge(b, BLOCK_BYTES);
     b->free_count = BLOCK_RECORDS;
+    empty++;
     list_free(b);
     return true;
+}
+
+static weft_fiber *use(struct block *b)
+{
+    weft_fiber *f = record_at(b, b->used++);
+    f->sleeper.fiber = f;
+    f->join = WF_JOIN_GONE;
+    f->until = INT64_MAX;
+    wf_record_clean(f);
+    return f;
 }
 
 static weft_fiber *take(void)
@@ -87,8 +96,13 @@ static weft_fiber *take(void)
         return NULL;
     struct block *b = with_free;
     weft_fiber *f = b->free;
-    b->free = f->next;
-    if (--b->free_count == 0)
+    if (f)
+        b->free = f->next;
+    else
+        f = use(b);
+    if (b->free_count-- == BLOCK_RECORDS && --empty < least_empty)
+        least_empty = empty;
+    if (b->free_count == 0)
         unlist_free(b);
     return f;
 }
@@ -101,9 +115,14 @@ static void give(weft_fiber *f)
     b->free_count++;
     if (!b->listed)
         list_free(b);
-    if (b->free_count < BLOCK_RECORDS || (b->next_free == NULL && b->prev_free == NULL))
-        return; /* the last one stays: it would come back at once */
+    if (b->free_count == BLOCK_RECORDS)
+        empty++;
+}
+
+static void unmap(struct block *b)
+{
     unlist_free(b);
+    empty--;
     if (b->prev)
         b->prev->next = b->next;
     else
@@ -111,6 +130,26 @@ static void give(weft_fiber *f)
     if (b->next)
         b->next->prev = b->prev;
     wf_sys_unmap(b->mapping, 2 * BLOCK_BYTES);
+}
+
+void wf_pool_settle(void)
+{
+    wf_lock(&lock);
+    size_t n = least_empty - least_empty / 2;
+    for (struct block *b = with_free, *next; b && n > 0; b = next) {
+        next = b->next_free;
+        if (b->free_count == BLOCK_RECORDS) {
+            unmap(b);
+            n--;
+        }
+    }
+    least_empty = empty;
+    wf_unlock(&lock);
+}
+
+bool wf_pool_has_empty(void)
+{
+    return wf_load(&empty) > 1;
 }
 
 weft_fiber *wf_pool_take(void)
@@ -164,7 +203,7 @@ void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg)
 {
     wf_lock(&lock);
     for (struct block *b = blocks; b; b = b->next) {
-        for (size_t i = 0; i < BLOCK_RECORDS; i++)
+        for (size_t i = 0; i < b->used; i++)
             look(record_at(b, i), arg);
     }
     wf_unlock(&lock);

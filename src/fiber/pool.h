@@ -31,8 +31,11 @@ WF_COLD bool wf_records_fill(struct wf_records *r);
 void wf_pool_give(weft_fiber *f);
 WF_COLD void wf_records_trim(struct wf_records *r, uint32_t keep);
 
-/* Now and then: gives back half of what was not needed since the last time. */
+/* Now and then: gives back half of what was not needed since the last time; the pool to the system. */
 void wf_records_settle(struct wf_records *r);
+void wf_pool_settle(void);
+/* Whether there is something that the pool could give back. */
+bool wf_pool_has_empty(void);
 
 static inline weft_fiber *wf_records_take(struct wf_records *r)
 {

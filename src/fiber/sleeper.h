@@ -20,16 +20,18 @@
 
 #include <weft/fiber.h>
 
-enum {
-    WF_PHASE = 3, /* the lowest two bits of the word */
-    WF_AWAKE = 0,
-    WF_WAITING = 1,
-    WF_PARKED = 2,
-    WF_SETTLED = 3,
+enum wf_phase {
+    WF_AWAKE,
+    WF_WAITING,
+    WF_DEAF, /* WAITING and not to be cancelled */
+    WF_PARKED,
+    WF_SETTLED,
+};
 
-    WF_CANCEL = 1 << 2, /* for ever: it was cancelled */
-    WF_TOKEN = 1 << 3,  /* an unpark came while it was not PARKED */
-    WF_DEAF = 1 << 4,   /* WAITING and not to be cancelled */
+/* Bits of `bits`. */
+enum {
+    WF_CANCEL = 1 << 0, /* for ever: it was cancelled */
+    WF_TOKEN = 1 << 1,  /* an unpark came while it was not PARKED */
 };
 
 /* One place in one object's list. guarded by: that object's lock. */
@@ -41,9 +43,10 @@ struct wf_waiter {
 };
 
 struct wf_sleeper {
-    uint32_t word;         /* atomic: phase and bits; see the picture */
+    uint32_t phase;        /* atomic: see the picture */
+    uint32_t bits;         /* atomic: set by anybody, whatever the phase */
     int32_t result;        /* what the wait returns; written by who settled, before ready */
-    weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `word` */
+    weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `phase` */
     struct wf_waiter node; /* for a wait on one object; never on a stack that is copied */
 };
 

@@ -13,20 +13,21 @@ static int run_on(weft_sched *s, weft_fn *fn, void *arg, void **value)
     weft_fiber *first;
     void *result = NULL;
     int rc = weft_sched_go_at("weft_run", s, &first, NULL, fn, arg);
-    if (rc == 0)
+    if (rc == 0) {
+        wf_sched_set_default(s); /* before anything runs: fibers may make threads, which may call weft_go */
         rc = weft_sched_start(s);
-    if (rc != 0) {
-        weft_sched_free(s); /* with the first fiber, if it was made */
-        return rc;
     }
-    wf_sched_set_default(s);
-    while (weft_sched_stop(s, WEFT_FOREVER) != 0)
-        ;
+    if (rc == 0) {
+        weft_sched_run(s, WEFT_FOREVER); /* not stop alone, which takes no work from other threads */
+        while (weft_sched_stop(s, WEFT_FOREVER) != 0)
+            ;
+    }
     wf_sched_set_default(NULL);
-    rc = weft_join(first, &result, WEFT_NOW);
+    if (rc == 0)
+        rc = weft_join(first, &result, WEFT_NOW);
     if (rc == 0 && value)
         *value = result;
-    weft_sched_free(s);
+    weft_sched_free(s); /* with the first fiber, if it never ran */
     return rc;
 }
 

@@ -59,7 +59,7 @@ static void look(weft_fiber *f, void *arg)
     to->site = wf_load(&f->site);
     to->what = wf_load(&f->what);
     to->state = wf_load(&f->state);
-    to->cancelled = wf_load(&f->sleeper.word) & WF_CANCEL;
+    to->cancelled = wf_load(&f->sleeper.bits) & WF_CANCEL;
     to->worker = home ? (int)home->index : -1;
     copy_name(to->name, f);
 }

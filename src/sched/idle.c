@@ -19,6 +19,9 @@
 #include "stack/cache.h"
 
 #define GIVE_BACK_EVERY (260 * WEFT_MS)
+#define GIVE_BACK_PAUSE WEFT_MS
+#define MANY_TIMERS 64
+#define TIMER_PAUSE (100 * WEFT_US)
 
 static void list(struct wf_worker *w)
 {
@@ -99,14 +102,24 @@ static void tell_if_empty(weft_sched *s)
 /* Memory that a burst left behind goes back while there is nothing else to do. */
 static int64_t give_back(struct wf_worker *w)
 {
-    bool more = wf_stack_look(w->thread);
-    wf_records_settle(&w->records);
-    return more || w->records.unneeded > WF_RECORDS_AT_ONCE ? wf_clock_now() + GIVE_BACK_EVERY : INT64_MAX;
+    int64_t again = wf_stack_look(w->thread);
+    if (w->now - w->settled > GIVE_BACK_EVERY) {
+        w->settled = w->now;
+        wf_worker_drop_spare(w);
+        wf_records_settle(&w->records);
+        wf_pool_settle();
+    }
+    if (again == 0)
+        return w->now + GIVE_BACK_PAUSE;
+    bool more = w->records.unneeded > WF_RECORDS_AT_ONCE || wf_pool_has_empty();
+    return more && w->now + GIVE_BACK_EVERY < again ? w->now + GIVE_BACK_EVERY : again;
 }
 
 static int64_t wake_time(struct wf_worker *w, int64_t deadline)
 {
     int64_t next = wf_wheel_next(&w->wheel), again = give_back(w);
+    if (wf_wheel_count(&w->wheel) > MANY_TIMERS && next < w->woken_at + TIMER_PAUSE)
+        next = w->woken_at + TIMER_PAUSE; /* several at once: a wake-up costs more than they do */
     next = next < deadline ? next : deadline;
     next = next < again ? next : again;
 #ifdef WF_SEAM
@@ -135,6 +148,8 @@ void wf_idle(struct wf_worker *w, int64_t deadline)
         wf_driver_poll(&w->driver, wake_time(w, deadline));
     wf_driver_awake(&w->driver);
     unlist(w);
+    w->now = wf_clock_now();
+    w->woken_at = w->now;
 }
 
 void wf_idle_nap(struct wf_worker *w, int64_t ns)

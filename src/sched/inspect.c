@@ -6,6 +6,7 @@
 
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/wait.h"
 
 weft_fiber *weft_fiber_current(void)
 {
@@ -66,6 +67,20 @@ void weft_policy_attr(const weft_fiber *f, int *priority, weft_span *cost, weft_
         *due = f->due;
 }
 
+struct waiting {
+    const weft_sched *of;
+    size_t parked, sleeping;
+};
+
+static void count_waiting(weft_fiber *f, void *arg)
+{
+    struct waiting *n = arg;
+    if (wf_load(&f->state) != WEFT_FIBER_PARKED || wf_load(&f->sched) != n->of)
+        return;
+    n->parked++;
+    n->sleeping += wf_load(&f->what) == wf_what_sleep;
+}
+
 int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
 {
     if (!s || !out || out->size == 0 || out->size > sizeof *out)
@@ -78,8 +93,6 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
     for (unsigned i = 0; i < s->workers; i++) {
         const struct wf_worker *w = s->worker[i];
         all.ready += wf_pick_here(w);
-        all.parked += wf_load(&w->counts.parked);
-        all.sleeping += wf_load(&w->counts.sleeping);
         all.timers += wf_load(&w->counts.timers);
         all.spawned += wf_load(&w->counts.spawned);
         all.ended += wf_load(&w->counts.ended);
@@ -88,6 +101,10 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         all.warm_hits += wf_load(&w->counts.warm_hits);
         all.warm_misses += wf_load(&w->counts.warm_misses);
     }
+    struct waiting waiting = {.of = s};
+    wf_pool_walk(count_waiting, &waiting);
+    all.parked = waiting.parked;
+    all.sleeping = waiting.sleeping;
     memcpy(out, &all, out->size);
     return 0;
 }

@@ -66,6 +66,7 @@ static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sc
     w->sched = s;
     w->index = index;
     w->solo = s->workers == 1;
+    w->hops = s->policy == &weft_fifo && s->dispatch == WEFT_QUEUE;
     w->random = index * 2654435761u + 1;
     w->now = wf_clock_now();
     wf_wheel_init(&w->wheel, w->now);
@@ -147,6 +148,8 @@ static void *worker_thread(void *arg)
     wf_worker_enter(w);
     w->thread->stacks_kept = w->sched->warm_max;
     warm_up(w);
+    while (!wf_load_acquire(&w->sched->gate)) /* pairs with open_gate */
+        wf_futex_wait(&w->sched->gate, 0, INT64_MAX);
     wf_worker_loop(w, WF_UNTIL_OVER, INT64_MAX);
     wf_worker_leave(w);
     return NULL;
@@ -160,10 +163,18 @@ static void name_thread(const struct wf_worker *w)
     pthread_setname_np(w->id, name);
 }
 
+/* The threads may work: all of them are there. If one could not be made, none has begun anything. */
+static void open_gate(weft_sched *s)
+{
+    wf_store_release(&s->gate, 1); /* pairs with worker_thread */
+    wf_futex_wake(&s->gate, INT32_MAX);
+}
+
 /* The workers' threads end, and are gone when it returns. */
 static void end_threads(weft_sched *s)
 {
     wf_store_release(&s->over, 1); /* pairs with the loop's look */
+    open_gate(s);
     wf_barrier_light();
     for (unsigned i = 0; i < s->workers; i++)
         wf_driver_wake(&s->worker[i]->driver);
@@ -175,8 +186,10 @@ static void end_threads(weft_sched *s)
     wf_store(&s->over, 0);
 }
 
+/* They wait at the gate. */
 static int make_threads(weft_sched *s)
 {
+    wf_store(&s->gate, 0);
     for (unsigned i = s->use_caller ? 1 : 0; i < s->workers; i++) {
         struct wf_worker *w = s->worker[i];
         int rc = wf_sys_thread(&w->id, worker_thread, w);
@@ -204,15 +217,16 @@ int weft_sched_start(weft_sched *s)
         return -EALREADY;
     if (s->use_caller && s->warm > 0 && s->worker[0]->thread == wf_thread_now())
         warm_up(s->worker[0]);
+    s->told = false;
+    wf_store(&s->cancels, 0);
+    for (unsigned i = 0; i < s->workers; i++)
+        s->worker[i]->cancelled_to = 0;
     int rc = make_threads(s);
     wf_lock(&s->lock);
     s->stopping = false;
     if (rc == 0) {
         wf_store(&s->life, WF_RUNNING);
-        s->told = false;
-        wf_store(&s->cancels, 0);
-        for (unsigned i = 0; i < s->workers; i++)
-            s->worker[i]->cancelled_to = 0;
+        open_gate(s);
     }
     wf_unlock(&s->lock);
     return rc;
@@ -377,6 +391,7 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
     wf_lock(&s->lock);
     wf_store(&s->life, WF_DRAINING);
     wf_unlock(&s->lock);
+    open_gate(s);
     rc = drain_and_tell(s, deadline.ns);
     if (rc != 0) {
         cancel_all(s);

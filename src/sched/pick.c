@@ -10,23 +10,31 @@
 #include "sched/sched.h"
 #include "sched/wait.h"
 
-#define SLOT_STREAK 16  /* the slot is taken so often in a row, then it goes to the end like everybody */
 #define INJECT_EVERY 61 /* passes after which the injection queue comes first */
 
-/* To the ring, or if that is full half of it to the injection queue first. */
-static void push_to_ring(struct wf_worker *w, weft_fiber *f)
+static inline bool push_to_ring(struct wf_worker *w, weft_fiber *f)
 {
-    uint32_t tail = wf_load(&w->ring.tail);
-    w->ring_turn[tail % WF_RING_SIZE] = f->turn;
-    while (wf_unlikely(!wf_ring_push(&w->ring, f))) {
-        void *out[WF_RING_SIZE / 2];
-        uint32_t n = wf_ring_spill(&w->ring, out);
-        if (n == 0)
-            continue;
-        wf_lock(&w->sched->lock);
-        for (uint32_t i = 0; i < n; i++)
-            wf_fifo_push(&w->sched->injected, out[i]);
-        wf_unlock(&w->sched->lock);
+    uint32_t tail = wf_load(&w->ring.tail), turn = f->turn;
+    if (wf_unlikely(!wf_ring_push(&w->ring, f)))
+        return false;
+    w->ring_turn[tail % WF_RING_SIZE] = turn; /* f may be another worker's by now */
+    return true;
+}
+
+/* What did not fit into the ring goes there, oldest first, as it empties. */
+WF_COLD static void refill_ring(struct wf_worker *w)
+{
+    for (uint32_t room = WF_RING_SIZE - wf_ring_count(&w->ring); w->waiting.first && room > 0; room--)
+        push_to_ring(w, wf_fifo_pop(&w->waiting)); /* only we fill it, so there is room */
+}
+
+/* To the ring, for anybody to take; while that is full, to those who wait for a place in it. */
+static void offer(struct wf_worker *w, weft_fiber *f)
+{
+    if (wf_unlikely(w->waiting.first != NULL || !push_to_ring(w, f))) {
+        wf_fifo_push(&w->waiting, f);
+        if (wf_ring_count(&w->ring) <= WF_RING_SIZE / 2)
+            refill_ring(w);
     }
     wf_barrier_light(); /* pairs with wf_idle's */
     wf_sched_wake_one(w->sched);
@@ -41,7 +49,7 @@ static inline void push_last(struct wf_worker *w, weft_fiber *f)
 {
     f->turn = w->turn++;
     if (may_move(w, f))
-        push_to_ring(w, f);
+        offer(w, f);
     else
         wf_fifo_push(&w->queue, f);
 }
@@ -64,13 +72,11 @@ void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
 
 void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
 {
-    bool timed_out = !wf_timer_armed(&f->timer) && f->until != INT64_MAX;
-    wf_wheel_del(&w->wheel, &f->timer);
-    wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
-    wf_store(&w->counts.parked, w->counts.parked - 1);
-    if (f->sleeps)
-        wf_store(&w->counts.sleeping, w->counts.sleeping - 1);
-    wf_store(&f->what, NULL);
+    bool timed_out = false;
+    if (f->until != INT64_MAX) {
+        timed_out = !wf_wheel_del(&w->wheel, &f->timer);
+        wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
+    }
     wf_store(&f->state, WEFT_FIBER_READY);
     struct wf_worker *to = wf_load(&f->forward);
     if (wf_unlikely(to)) {
@@ -98,7 +104,7 @@ void wf_worker_send(struct wf_worker *w, weft_fiber *f)
     wf_driver_wake(&w->driver);
 }
 
-static void empty_inbox(struct wf_worker *w)
+void wf_pick_gather(struct wf_worker *w)
 {
     struct wf_inbox_node *next = wf_inbox_take_all(&w->inbox);
     for (struct wf_inbox_node *node = next; node; node = next) {
@@ -163,6 +169,8 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
     weft_fiber *f = w->queue.first;
     if (!w->solo) {
         uint32_t head = wf_load(&w->ring.head);
+        if (wf_unlikely(w->waiting.first != NULL) && wf_load(&w->ring.tail) - head <= WF_RING_SIZE / 2)
+            refill_ring(w);
         bool ring_has = head != wf_load(&w->ring.tail);
         if (ring_has && (!f || (int32_t)(w->ring_turn[head % WF_RING_SIZE] - f->turn) < 0)) {
             weft_fiber *r = wf_ring_pop(&w->ring);
@@ -181,7 +189,7 @@ static inline weft_fiber *pick_slot(struct wf_worker *w)
 {
     weft_fiber *f = w->slot;
     wf_store(&w->slot, NULL);
-    if (++w->slot_streak < SLOT_STREAK)
+    if (++w->slot_streak < WF_SLOT_STREAK)
         return f;
     w->slot_streak = 0;
     push_last(w, f);
@@ -211,13 +219,16 @@ weft_fiber *wf_pick(struct wf_worker *w)
     weft_fiber *f;
     w->tick++;
     if (wf_unlikely(!wf_inbox_is_empty(&w->inbox)))
-        empty_inbox(w);
+        wf_pick_gather(w);
     if (wf_unlikely(w->set))
         return pick_from_set(w);
     if (wf_unlikely(w->direct.first))
         return wf_fifo_pop(&w->direct);
-    if (wf_unlikely(w->tick % INJECT_EVERY == 0) && (f = take_injected(w)) != NULL)
-        return f;
+    if (wf_unlikely((int32_t)(w->tick - w->inject_at) >= 0)) {
+        w->inject_at = w->tick + INJECT_EVERY;
+        if ((f = take_injected(w)) != NULL)
+            return f;
+    }
     if (w->slot)
         return pick_slot(w);
     w->slot_streak = 0;
@@ -232,8 +243,8 @@ weft_fiber *wf_pick(struct wf_worker *w)
 
 size_t wf_pick_here(const struct wf_worker *w)
 {
-    return wf_load(&w->queue.count) + wf_ring_count(&w->ring) + (wf_load(&w->slot) != NULL) + wf_load(&w->set_count) +
-           wf_load(&w->direct.count);
+    return wf_load(&w->queue.count) + wf_load(&w->waiting.count) + wf_ring_count(&w->ring) +
+           (wf_load(&w->slot) != NULL) + wf_load(&w->set_count) + wf_load(&w->direct.count);
 }
 
 bool wf_pick_elsewhere(struct wf_worker *w)

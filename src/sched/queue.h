@@ -6,7 +6,8 @@
 
 #include "sched/worker.h"
 
-static inline void wf_fifo_push(struct wf_fifo *q, weft_fiber *f)
+/* Without counting: for who has taken one out without. */
+static inline void wf_fifo_append(struct wf_fifo *q, weft_fiber *f)
 {
     f->next = NULL;
     if (q->first)
@@ -14,6 +15,11 @@ static inline void wf_fifo_push(struct wf_fifo *q, weft_fiber *f)
     else
         q->first = f;
     q->last = f;
+}
+
+static inline void wf_fifo_push(struct wf_fifo *q, weft_fiber *f)
+{
+    wf_fifo_append(q, f);
     wf_store(&q->count, q->count + 1);
 }
 

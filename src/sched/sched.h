@@ -35,6 +35,7 @@ struct weft_sched {
 
     uint32_t empty_wanted; /* atomic: somebody waits for the last fiber's end */
     uint32_t empty;        /* atomic: futex: counts how often the last fiber was seen to have ended */
+    uint32_t gate;         /* atomic: futex: 0: the workers' threads are being made, and none may work yet */
     uint32_t over;         /* atomic: the workers' threads are to end */
     uint64_t cancels;      /* atomic: how often all fibers were cancelled */
     bool told;             /* owner: who stops: the list of parked ones was printed */

@@ -18,7 +18,6 @@
 #define FIRST_SIZE (offsetof(weft_attr, flags) + sizeof(unsigned))
 #define LARGEST_SIZE ((size_t)4096)
 #define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE | WEFT_MIGRATE)
-#define DEFAULT_COST WEFT_MS
 #define PRIORITIES 8
 
 weft_sched *wf_sched_default;
@@ -48,32 +47,21 @@ static int read_attr(weft_attr *mine, const weft_attr *theirs)
     return 0;
 }
 
-/* A fresh record's fields; those of `a`, and of whoever takes it, come later. */
+/* What every fiber begins with. The rest of a free record is as wf_record_clean left it. */
 static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *site, weft_fn *fn, void *arg,
                          bool joinable)
 {
-    f->coro = NULL;
     wf_store(&f->home, NULL);
-    f->bound = false;
-    wf_store(&f->sleeps, false);
-    f->priority = 0;
     f->kept_errno = 0;
     f->class = 0;
     f->flags = wf_eh_known() ? WEFT_CXX : 0;
-    wf_store(&f->sleeper.word, WF_AWAKE);
+    wf_store(&f->sleeper.phase, WF_AWAKE);
+    wf_store(&f->sleeper.bits, 0);
     f->fn = fn;
     f->arg = arg;
-    f->cost = DEFAULT_COST;
-    f->due = (weft_time){0};
     wf_store(&f->id, id);
     wf_store(&f->site, site);
     wf_store(&f->born, born);
-    wf_store(&f->what, NULL);
-    wf_store(&f->until, INT64_MAX);
-    f->shared = NULL;
-    wf_store(&f->forward, NULL);
-    f->locals = NULL;
-    f->name[0] = '\0';
     wf_store(&f->join, joinable ? WF_JOIN_OPEN : WF_JOIN_DETACHED);
 }
 
@@ -84,6 +72,7 @@ static int take_attr(weft_fiber *f, const weft_attr *a)
     if (class < 0)
         return -ENOMEM;
     f->class = (uint16_t) class;
+    f->special = true;
     f->flags |= (uint16_t)a->flags;
     f->priority = (uint8_t)a->priority;
     if (a->cost > 0)
@@ -113,6 +102,7 @@ static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker)
         home = t->fiber && t->worker->sched == s ? t->worker : s->worker[wf_add(&s->next_worker, 1) % s->workers];
     }
     if (home) {
+        f->special = true;
         f->bound = true;
         wf_store(&f->home, home);
     }
@@ -229,24 +219,33 @@ static int spawn_here(weft_fiber **out, const weft_attr *attr, const char *site,
 }
 
 /* The common way calls little: in a fiber, with a record and an id at hand, nothing special about the scheduler. */
-WF_ENTRY int weft_go_at(const char *site, weft_fn *fn, void *arg)
+static inline weft_fiber *spawn_quickly(const char *site, weft_fn *fn, void *arg, bool joinable)
 {
     struct wf_thread *t = &wf_thread_self;
     struct wf_worker *w = t->worker;
     if (wf_unlikely(!t->fiber || !fn || w->set || !w->records.first || !wf_thread_id_at_hand(t)))
-        return spawn_here(NULL, NULL, site, fn, arg);
+        return NULL;
     weft_fiber *f = wf_records_take(&w->records);
-    begin(f, wf_thread_id(t), w->now, site, fn, arg, false);
+    begin(f, wf_thread_id(t), w->now, site, fn, arg, joinable);
     f->class = w->sched->class;
     wf_store(&f->sched, w->sched);
     wf_store(&w->counts.spawned, w->counts.spawned + 1);
     wf_worker_push(w, f, WEFT_WHY_NEW);
-    return 0;
+    return f;
 }
 
-int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
+WF_ENTRY int weft_go_at(const char *site, weft_fn *fn, void *arg)
 {
-    return spawn_here(out, attr, site, fn, arg);
+    return wf_likely(spawn_quickly(site, fn, arg, false)) ? 0 : spawn_here(NULL, NULL, site, fn, arg);
+}
+
+WF_ENTRY int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
+{
+    weft_fiber *f = out && !attr ? spawn_quickly(site, fn, arg, true) : NULL;
+    if (wf_unlikely(!f))
+        return spawn_here(out, attr, site, fn, arg);
+    *out = f;
+    return 0;
 }
 
 int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
@@ -268,6 +267,7 @@ int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr,
         wf_fiber_drop(f);
         return rc;
     }
+    f->special = true;
     f->pool = a.shared;
     wf_store(&f->sched, NULL);
     wf_store(&f->state, WEFT_FIBER_NEW);
@@ -302,7 +302,7 @@ static int submit_parked(weft_sched *s, weft_fiber *f, int worker)
         return -EPERM;
     if (worker > 0 && s->worker[worker - 1] != home && (f->bound || !(f->flags & WEFT_MIGRATE)))
         return -EPERM;
-    if ((wf_load(&f->sleeper.word) & WF_PHASE) != WF_PARKED)
+    if (wf_load(&f->sleeper.phase) != WF_PARKED)
         return -EBUSY;
     return wf_unpark_on(f, worker > 0 ? s->worker[worker - 1] : home) ? 0 : -EBUSY;
 }

@@ -1,28 +1,25 @@
 /*
  * sched/wait.c: see wait.h and the picture in fiber/sleeper.h.
  *
- * Why nobody is woken twice or forgotten. Every change of the phase is a compare-and-swap of the whole word, so among
- * wake, timeout and cancel exactly one turns WAITING (or PARKED) into SETTLED, and only that one makes it ready. A cancel
- * or a token that comes before the sleeper waits leaves its bit in the same word, where the step to WAITING finds it: it
- * is one compare-and-swap too, so it happens before the bit is set, and then the other side sees WAITING, or after.
- * The result is written between settling and making ready, by who won; the ready queue hands it on.
+ * Why nobody is woken twice. Among wake, timeout and cancel exactly one turns WAITING, DEAF or PARKED into SETTLED, by a
+ * compare-and-swap, and only that one makes the sleeper ready. It writes the result in between; the run queue hands it on.
+ *
+ * Why nobody is forgotten. A cancel, or a token, that comes before the sleeper waits leaves its bit. It sets the bit and
+ * then looks at the phase; the sleeper's worker sets the phase and then looks at the bits. One of them sees the other's
+ * write: for a cancel, which is rare, the canceller pays for that (wf_barrier_heavy against wf_barrier_light); for a
+ * token both have a fence. If both see it, settling decides. Who settles a PARKED one on behalf of a token clears that.
  */
 #include "sched/wait.h"
 
 #include <errno.h>
 
+#include "base/barrier.h"
 #include "base/futex.h"
 #include "base/thread.h"
 #include "coro/coro.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
 #include "sched/worker.h"
-
-static inline bool waits(uint32_t word)
-{
-    uint32_t phase = word & WF_PHASE;
-    return phase == WF_WAITING || phase == WF_PARKED;
-}
 
 struct wf_sleeper *wf_sleeper(struct wf_sleeper *own)
 {
@@ -31,7 +28,7 @@ struct wf_sleeper *wf_sleeper(struct wf_sleeper *own)
         wf_slice_spend(t);
         return &wf_thread_now()->fiber->sleeper;
     }
-    own->word = WF_AWAKE;
+    own->phase = WF_AWAKE;
     own->fiber = NULL;
     return own;
 }
@@ -42,40 +39,22 @@ const void *wf_whoami(void)
     return t->fiber ? (const void *)t->fiber : t;
 }
 
-bool wf_sleeper_begin(struct wf_sleeper *me, uint32_t phase)
+bool wf_settle_cancelled(struct wf_sleeper *who)
 {
-    uint32_t word = wf_load(&me->word), next;
-    bool cancelled;
+    uint32_t phase = wf_load(&who->phase);
     do {
-        cancelled = (word & (WF_CANCEL | WF_DEAF)) == WF_CANCEL;
-        next = (word & ~(uint32_t)WF_PHASE) | (cancelled ? WF_SETTLED : phase);
-    } while (!wf_cas(&me->word, &word, next)); /* pairs with weft_cancel and weft_unpark */
-    if (cancelled)
-        me->result = -ECANCELED;
-    return !cancelled;
-}
-
-static bool settle(struct wf_sleeper *who, int result, uint32_t unless)
-{
-    uint32_t word = wf_load(&who->word);
-    do {
-        if (!waits(word) || word & unless)
+        if (!wf_waits(phase) || phase == WF_DEAF)
             return false;
-    } while (!wf_cas(&who->word, &word, word | WF_SETTLED)); /* acquire: pairs with wf_sleeper_begin */
-    who->result = result;
+    } while (!wf_cas(&who->phase, &phase, WF_SETTLED)); /* as in wf_settle */
+    who->result = -ECANCELED;
     return true;
-}
-
-bool wf_settle(struct wf_sleeper *who, int result)
-{
-    return settle(who, result, 0);
 }
 
 void wf_ready(struct wf_sleeper *who)
 {
     if (!who->fiber) {
-        wf_store_release(&who->word, WF_AWAKE); /* pairs with thread_wait; its stack may be gone from here on */
-        wf_futex_wake(&who->word, 1);
+        wf_store_release(&who->phase, WF_AWAKE); /* pairs with wf_wait_thread; its stack may be gone from here on */
+        wf_futex_wake(&who->phase, 1);
         return;
     }
     struct wf_worker *home = wf_load(&who->fiber->home);
@@ -86,54 +65,36 @@ void wf_ready(struct wf_sleeper *who)
 }
 
 /* A plain thread may be settled while it still runs: it is only told to go on. */
-static int thread_wait(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline)
+int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline)
 {
     me->result = 0;
-    wf_store(&me->word, WF_WAITING);
+    wf_store(&me->phase, WF_WAITING);
     if (!commit(me, arg) && wf_settle(me, 0))
         return 0;
     for (;;) {
-        uint32_t word = wf_load_acquire(&me->word); /* pairs with wf_ready */
-        if (word == WF_AWAKE)
+        uint32_t phase = wf_load_acquire(&me->phase); /* pairs with wf_ready */
+        if (phase == WF_AWAKE)
             return me->result;
-        int64_t until = word == WF_WAITING ? deadline : INT64_MAX; /* settled: it comes at once */
-        if (wf_futex_wait(&me->word, word, until) == -ETIMEDOUT && wf_settle(me, -ETIMEDOUT))
+        int64_t until = phase == WF_WAITING ? deadline : INT64_MAX; /* settled: it comes at once */
+        if (wf_futex_wait(&me->phase, phase, until) == -ETIMEDOUT && wf_settle(me, -ETIMEDOUT))
             return -ETIMEDOUT;
     }
 }
 
-int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit, void *arg, weft_time deadline)
-{
-    weft_fiber *f = me->fiber;
-    if (!f)
-        return thread_wait(me, commit, arg, deadline.ns);
-    wf_store(&f->what, what);
-    wf_store(&f->until, deadline.ns);
-    f->commit = (struct wf_commit_step){commit, arg};
-    me->result = 0;
-    wf_leave(wf_thread_now(), WF_LEFT_WAIT);
-    return me->result;
-}
-
-static bool unlock(struct wf_sleeper *me, void *arg)
+bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
 {
     (void)me;
     wf_unlock(arg);
     return true;
 }
 
-int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline)
-{
-    return wf_wait(me, what, unlock, held, deadline);
-}
-
 void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
     if (me->fiber)
-        wf_or(&me->word, WF_DEAF);
-    wf_wait(me, what, unlock, held, WEFT_FOREVER);
+        me->fiber->deaf = true;
+    wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
     if (me->fiber)
-        wf_and(&me->word, ~(uint32_t)WF_DEAF);
+        me->fiber->deaf = false;
 }
 
 bool wf_on_copied_stack(const void *p)
@@ -150,12 +111,11 @@ bool wf_on_copied_stack(const void *p)
 bool wf_commit_park(struct wf_sleeper *me, void *arg)
 {
     (void)arg;
-    uint32_t word = wf_load(&me->word);
-    do {
-        if (!(word & WF_TOKEN))
-            return true;
-    } while (!wf_cas(&me->word, &word, word & ~(uint32_t)WF_TOKEN));
-    return false;
+    if (!(wf_load(&me->bits) & WF_TOKEN) || !wf_settle(me, 0))
+        return true; /* there is none; or who brought it has settled, and clears it */
+    wf_and(&me->bits, ~(uint32_t)WF_TOKEN);
+    wf_worker_woken(wf_load(&me->fiber->home), me->fiber);
+    return true;
 }
 
 int weft_park(weft_time deadline)
@@ -163,8 +123,8 @@ int weft_park(weft_time deadline)
     struct wf_sleeper own, *me = wf_sleeper(&own);
     if (!me->fiber)
         return -ENXIO;
-    if (wf_load(&me->word) & WF_TOKEN) {
-        wf_and(&me->word, ~(uint32_t)WF_TOKEN);
+    if (wf_load(&me->bits) & WF_TOKEN) {
+        wf_and(&me->bits, ~(uint32_t)WF_TOKEN);
         return 0;
     }
     if (wf_time_is_now(deadline))
@@ -175,15 +135,17 @@ int weft_park(weft_time deadline)
 /* True: it was parked, and the caller must make it ready. False: it has a token, if `leave` says so. */
 static bool give_token(struct wf_sleeper *who, bool leave)
 {
-    uint32_t word = wf_load(&who->word), next;
-    bool parked;
-    do {
-        parked = (word & WF_PHASE) == WF_PARKED;
-        if (!parked && (word & WF_TOKEN || !leave))
-            return false;
-        next = parked ? word | WF_SETTLED : word | WF_TOKEN;
-    } while (!wf_cas(&who->word, &word, next)); /* pairs with wf_sleeper_begin and wf_commit_park */
-    return parked;
+    uint32_t parked = WF_PARKED;
+    if (wf_cas(&who->phase, &parked, WF_SETTLED))
+        return true;
+    if (!leave || wf_or(&who->bits, WF_TOKEN) & WF_TOKEN)
+        return false;
+    wf_fence(); /* pairs with wf_sleeper_begin's */
+    parked = WF_PARKED;
+    if (!wf_cas(&who->phase, &parked, WF_SETTLED))
+        return false;
+    wf_and(&who->bits, ~(uint32_t)WF_TOKEN);
+    return true;
 }
 
 static bool unpark(weft_fiber *f, bool leave_token)
@@ -215,8 +177,9 @@ bool wf_unpark_on(weft_fiber *f, struct wf_worker *on)
 
 static void cancel(weft_fiber *f)
 {
-    wf_or(&f->sleeper.word, WF_CANCEL); /* pairs with wf_sleeper_begin */
-    if (settle(&f->sleeper, -ECANCELED, WF_DEAF))
+    wf_or(&f->sleeper.bits, WF_CANCEL);
+    wf_barrier_heavy(); /* pairs with wf_sleeper_begin's */
+    if (wf_settle_cancelled(&f->sleeper))
         wf_ready(&f->sleeper);
 }
 
@@ -233,7 +196,7 @@ int weft_cancel(weft_fiber *f)
 bool weft_cancelled(void)
 {
     weft_fiber *f = wf_thread_now()->fiber;
-    return f && wf_load(&f->sleeper.word) & WF_CANCEL;
+    return f && wf_load(&f->sleeper.bits) & WF_CANCEL;
 }
 
 /* Ours to end, so it is there while we look. */
@@ -250,6 +213,8 @@ void wf_cancel_all_of(struct wf_worker *w)
     wf_pool_walk(cancel_if_ours, w);
 }
 
+const char wf_what_sleep[] = "sleep";
+
 static bool sleeps(struct wf_sleeper *me, void *arg)
 {
     (void)me, (void)arg;
@@ -263,11 +228,7 @@ int weft_sleep_until(weft_time until)
         weft_yield();
         return weft_cancelled() ? -ECANCELED : 0;
     }
-    if (me->fiber)
-        wf_store(&me->fiber->sleeps, true);
-    int rc = wf_wait(me, "sleep", sleeps, NULL, until);
-    if (me->fiber)
-        wf_store(&me->fiber->sleeps, false);
+    int rc = wf_wait(me, wf_what_sleep, sleeps, NULL, until);
     return rc == -ETIMEDOUT ? 0 : rc;
 }
 

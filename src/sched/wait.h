@@ -28,9 +28,11 @@
 #include <weft/fiber.h>
 #include <weft/time.h>
 
+#include "base/barrier.h"
 #include "base/lock.h"
 #include "base/thread.h"
-#include "fiber/sleeper.h"
+#include "fiber/fiber.h"
+#include "sched/worker.h"
 
 /* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
 struct wf_sleeper *wf_sleeper(struct wf_sleeper *own);
@@ -51,28 +53,60 @@ typedef bool wf_commit(struct wf_sleeper *me, void *arg);
  * -ETIMEDOUT or -ECANCELED. commit(me, arg) runs once in any case, when nobody can take the caller for running. Where it
  * returns false the result is 0. `what` is for dumps and must live for ever.
  */
-int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit, void *arg, weft_time deadline);
+static inline int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit, void *arg, weft_time deadline);
 
 /* The same when the waiters are linked and the commit is to release the lock they are guarded by. */
-int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
+static inline int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
 
 /* The same, without deadline and deaf to cancellation: for taking a lock back. */
 void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held);
 
 /* The worker's part: `me` has been left and is WAITING or PARKED from now on. False: it is cancelled (SETTLED). */
-bool wf_sleeper_begin(struct wf_sleeper *me, uint32_t phase);
+static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase);
 
-/* The commit step of weft_park: false if there is a token, which it eats. */
+/* What one in weft_sleep waits for. */
+extern WF_HIDDEN const char wf_what_sleep[];
+
+/* The commit step of weft_park: if there is a token it eats that, and the fiber goes on. */
 wf_commit wf_commit_park;
 
 /* weft_unpark, but no token is left if it is not parked: false. It goes on on worker `on`. */
 bool wf_unpark_on(weft_fiber *f, struct wf_worker *on);
 
 /* Races for `who`, who waits: true: won, and the caller must call wf_ready(who), once; bring it its things before. */
-bool wf_settle(struct wf_sleeper *who, int result);
+static inline bool wf_settle(struct wf_sleeper *who, int result);
 
 /* Makes one that the caller settled go on. Any thread. After it `who` is not the caller's to touch. */
 void wf_ready(struct wf_sleeper *who);
+
+static inline bool wf_waits(uint32_t phase)
+{
+    return phase == WF_WAITING || phase == WF_DEAF || phase == WF_PARKED;
+}
+
+static inline bool wf_settle(struct wf_sleeper *who, int result)
+{
+    uint32_t phase = wf_load(&who->phase);
+    do {
+        if (!wf_waits(phase))
+            return false;
+    } while (!wf_cas(&who->phase, &phase, WF_SETTLED)); /* acquire: pairs with wf_sleeper_begin */
+    who->result = result;
+    return true;
+}
+
+/* As wf_settle with -ECANCELED, but not one that is deaf. */
+bool wf_settle_cancelled(struct wf_sleeper *who);
+
+static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase)
+{
+    wf_store_release(&me->phase, phase); /* pairs with whoever settles */
+    if (phase == WF_PARKED)
+        wf_fence(); /* pairs with give_token's */
+    else
+        wf_barrier_light(); /* pairs with cancel()'s */
+    return wf_likely(!(wf_load(&me->bits) & WF_CANCEL)) || !wf_settle_cancelled(me);
+}
 
 /* FIFO lists of waiters; zeroed memory is an empty one. guarded by: the object's lock */
 struct wf_waiters {
@@ -121,6 +155,35 @@ static inline struct wf_waiter *wf_waiters_win_first(struct wf_waiters *l, int r
             return w;
     }
     return NULL;
+}
+
+/* The parts of wf_wait: a plain thread's, and what a fiber does before it leaves. */
+int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline);
+wf_commit wf_commit_unlock;
+
+/*
+ * Inline: a return that follows a switch is mispredicted, as the processor remembers the calls of whoever ran meanwhile;
+ * so there should be few.
+ */
+static inline __attribute__((always_inline)) int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit,
+                                                         void *arg, weft_time deadline)
+{
+    weft_fiber *f = me->fiber;
+    if (wf_unlikely(!f))
+        return wf_wait_thread(me, commit, arg, deadline.ns);
+    wf_store(&f->what, what);
+    wf_store(&f->until, deadline.ns);
+    f->commit = (struct wf_commit_step){commit, arg};
+    me->result = 0;
+    wf_leave_waiting(f);
+    wf_arrived();
+    return me->result;
+}
+
+static inline __attribute__((always_inline)) int wf_wait_unlocking(struct wf_sleeper *me, const char *what,
+                                                                   struct wf_lock *held, weft_time deadline)
+{
+    return wf_wait(me, what, wf_commit_unlock, held, deadline);
 }
 
 /* Whether `p` lies on the shared stack of the calling fiber, where others must not touch it while the fiber waits. */

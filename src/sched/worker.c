@@ -15,7 +15,6 @@
 #include "stack/cache.h"
 #include "stack/shared.h"
 
-#define LOOK_EVERY 64                  /* passes between two looks at the clock */
 #define SETTLE_NS ((int64_t)250000000) /* between two looks at what is kept and not needed */
 #define NO_MEMORY_NS ((int64_t)1000000)
 
@@ -31,22 +30,32 @@ static void *fiber_main(void *arg)
     wf_unmount_last(t, f->coro);
 }
 
+/* The common case: the stack of the fiber that ended last is good for it. */
+static inline bool start_on_spare(struct wf_worker *w, weft_fiber *f)
+{
+    weft_coro *base = w->spare;
+    if (!base || base->class != f->class || f->flags & ~WEFT_MIGRATE || f->shared)
+        return false;
+    w->spare = NULL;
+    wf_base_rerun(base, f->id, f->name, fiber_main, f);
+    f->coro = f->inner = base;
+    wf_store(&w->counts.warm_hits, w->counts.warm_hits + 1);
+    return true;
+}
+
 /* Gives a fiber that is to run for the first time its stack. False: no memory now. */
-static bool start(struct wf_worker *w, weft_fiber *f)
+WF_NOINLINE static bool start(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_base_opts o = {.class = f->class,
                              .flags = f->flags & (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE),
                              .shared = f->shared,
                              .id = f->id,
-                             .name = f->name[0] ? f->name : NULL};
+                             .name = f->name};
     bool warm = !f->shared && wf_stack_at_hand(w->thread, f->class);
     f->coro = wf_base_new(w->thread, &o, fiber_main, f);
     if (wf_unlikely(!f->coro))
         return false;
     f->inner = f->coro;
-    if (wf_unlikely(wf_load(&w->sched->cancels) != 0) && wf_load(&w->sched->life) == WF_DRAINING)
-        wf_or(&f->sleeper.word, WF_CANCEL); /* it was not there when all were cancelled */
-    wf_store(&f->home, w);
     if (warm)
         wf_store(&w->counts.warm_hits, w->counts.warm_hits + 1);
     else
@@ -59,6 +68,8 @@ void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
 {
     wf_store(&f->join, WF_JOIN_GONE);
     wf_store(&f->state, 0);
+    if (wf_unlikely(f->special))
+        wf_record_clean(f);
     if (w)
         wf_records_give(&w->records, f);
     else
@@ -67,7 +78,10 @@ void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
 
 static void finish(struct wf_worker *w, weft_fiber *f)
 {
-    wf_base_free(w->thread, f->coro);
+    if (!w->spare && wf_base_may_rerun(f->coro))
+        w->spare = f->coro;
+    else
+        wf_base_free(w->thread, f->coro);
     f->coro = NULL;
     if (f->shared)
         wf_shared_unbind(f->shared);
@@ -85,31 +99,44 @@ static void finish(struct wf_worker *w, weft_fiber *f)
     }
 }
 
+static void commit_other(struct wf_worker *w, weft_fiber *f)
+{
+    struct wf_sleeper *me = &f->sleeper;
+    struct wf_commit_step step = f->commit;
+    if (f->until != INT64_MAX) {
+        wf_wheel_add(&w->wheel, &f->timer, f->until);
+        wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
+    }
+    bool waits = wf_sleeper_begin(me, step.fn == wf_commit_park ? WF_PARKED : f->deaf ? WF_DEAF : WF_WAITING);
+    bool published = step.fn(me, step.arg);
+    if (!waits || (!published && wf_settle(me, 0)))
+        wf_worker_woken(w, f);
+}
+
 /*
  * The commit step of a fiber that waits: it has been left, so it may be seen. From the moment it is WAITING and the step
  * has published it, others may settle it; it then comes to our inbox or queue, and is not ours to touch before.
  */
-static void commit(struct wf_worker *w, weft_fiber *f)
+void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
     wf_store(&f->state, WEFT_FIBER_PARKED);
-    wf_store(&w->counts.parked, w->counts.parked + 1);
-    if (f->sleeps)
-        wf_store(&w->counts.sleeping, w->counts.sleeping + 1);
-    if (f->until != INT64_MAX)
-        wf_wheel_add(&w->wheel, &f->timer, f->until);
-    wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
-    bool waits = wf_sleeper_begin(me, step.fn == wf_commit_park ? WF_PARKED : WF_WAITING);
-    bool published = step.fn(me, step.arg);
-    if (!waits || (!published && wf_settle(me, 0)))
-        wf_worker_woken(w, f);
+    if (wf_likely(step.fn == wf_commit_unlock && f->until == INT64_MAX && !f->deaf)) { /* most waits */
+        bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
+        wf_unlock(step.arg);
+        if (wf_unlikely(goes_on))
+            wf_worker_woken(w, f);
+        return;
+    }
+    commit_other(w, f);
 }
 
 static void settle_accounts(struct wf_worker *w)
 {
     w->settled = w->now;
     wf_records_settle(&w->records);
+    wf_pool_settle();
 }
 
 /* The sleepers whose time has come. */
@@ -141,13 +168,15 @@ static void no_memory(struct wf_worker *w, weft_fiber *f)
     wf_idle_nap(w, NO_MEMORY_NS);
 }
 
-static inline void run(struct wf_worker *w, weft_fiber *f)
+static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_thread *t = w->thread;
-    if (wf_unlikely(!f->coro) && !start(w, f)) {
+    if (!f->coro && !start_on_spare(w, f) && !start(w, f)) {
         no_memory(w, f);
         return;
     }
+    if (wf_unlikely(w->cancelled_to != 0))
+        wf_or(&f->sleeper.bits, WF_CANCEL); /* it may not have been there when all were cancelled */
     wf_store(&f->home, w);
     wf_store(&f->state, WEFT_FIBER_RUNNING);
     t->fiber = f;
@@ -156,6 +185,7 @@ static inline void run(struct wf_worker *w, weft_fiber *f)
         w->slice_end = wf_clock_now() + w->slice;
     wf_store(&w->counts.switches, w->counts.switches + 1);
     int rc = wf_mount(t, f->coro, f->inner);
+    f = t->fiber; /* it may have hopped to others */
     t->fiber = NULL;
     if (wf_unlikely(rc != 0)) {
         no_memory(w, f);
@@ -170,7 +200,7 @@ static inline void run(struct wf_worker *w, weft_fiber *f)
         wf_worker_push(w, f, WEFT_WHY_SLICE);
         break;
     case WF_LEFT_WAIT:
-        commit(w, f);
+        wf_worker_commit(w, f);
         break;
     case WF_LEFT_END:
         finish(w, f);
@@ -178,12 +208,12 @@ static inline void run(struct wf_worker *w, weft_fiber *f)
     }
 }
 
-void wf_leave(struct wf_thread *t, enum wf_left why)
+void *wf_leave(struct wf_thread *t, enum wf_left why)
 {
     weft_fiber *f = t->fiber;
     t->worker->left = why;
     f->inner = t->current;
-    wf_unmount(t, f->coro);
+    return wf_unmount(t, f->coro);
 }
 
 /* Whether the loop is to end though there may be work. */
@@ -197,23 +227,28 @@ static bool is_done(struct wf_worker *w, enum wf_until until)
     return until == WF_UNTIL_EMPTY && wf_sched_is_empty(w->sched);
 }
 
-static int work_once(struct wf_worker *w)
+WF_COLD static int work_once(struct wf_worker *w)
 {
     look_at_clock(w);
-    size_t budget = wf_pick_here(w) + wf_load(&w->sched->injected.count) + 1;
-    for (weft_fiber *f; budget > 0 && (f = wf_pick(w)) != NULL; budget--)
+    wf_pick_gather(w);
+    size_t turns = wf_pick_here(w) + wf_load(&w->sched->injected.count);
+    const weft_fiber *woken = NULL; /* by the one before it, and goes first: that is nobody's turn */
+    bool hops = w->hops;
+    w->hops = false; /* each comes back here */
+    for (weft_fiber *f; turns > 0 && (f = wf_pick(w)) != NULL; woken = w->slot) {
+        turns -= f != woken;
         run(w, f);
+    }
+    w->hops = hops;
     return 0;
 }
 
-int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
+static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
-    if (until == WF_UNTIL_ONCE)
-        return work_once(w);
     look_at_clock(w);
     bool direct = w->sched->dispatch == WEFT_DIRECT;
     while (!is_over(w, until)) {
-        if (wf_unlikely(w->tick % LOOK_EVERY == 0 || direct)) {
+        if (wf_unlikely(w->tick % WF_LOOK_EVERY == 0 || direct)) {
             look_at_clock(w);
             if (w->now >= deadline)
                 return is_done(w, until) ? 0 : -ETIMEDOUT;
@@ -235,6 +270,21 @@ int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
     return 0;
 }
 
+int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
+{
+    int rc = until == WF_UNTIL_ONCE ? work_once(w) : work(w, until, deadline);
+    if (w->searching) /* others rely on us to look for work */
+        wf_idle_found(w);
+    return rc;
+}
+
+void wf_worker_drop_spare(struct wf_worker *w)
+{
+    if (w->spare)
+        wf_base_free(w->thread, w->spare);
+    w->spare = NULL;
+}
+
 void wf_worker_enter(struct wf_worker *w)
 {
     struct wf_thread *t = wf_thread_now();
@@ -249,6 +299,7 @@ void wf_worker_enter(struct wf_worker *w)
 
 void wf_worker_leave(struct wf_worker *w)
 {
+    wf_worker_drop_spare(w);
     wf_records_trim(&w->records, 0);
     wf_thread_now()->worker = NULL;
     w->thread = NULL;

@@ -5,11 +5,12 @@
  *
  *      slot      the fiber that the last one woke: it runs next, as what it needs is in the caches; not for ever
  *      queue     started fibers, which only this worker may run; no atomics
- *      ring      fibers that have not started, and those that may move: idle workers steal from it
+ *      ring      fibers that have not started, and those that may move: idle workers steal from it. `waiting` has those
+ *                that do not fit, and they follow as it empties
  *      inbox     fibers that others woke or bound to this worker
  *      set       instead of slot, queue and ring: the ready set of a policy that is not FIFO
  *
- * and the scheduler's injection queue, for work that plain threads bring and for what does not fit into a ring. Each
+ * and the scheduler's injection queue, for work that plain threads bring. Each
  * fiber in queue and ring has a `turn`, a count of what came before it; the lower one is first, so that both together
  * are one FIFO queue.
  *
@@ -23,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/coro.h>
 #include <weft/sched.h>
 
 #include "base/inbox.h"
@@ -46,10 +48,15 @@ struct wf_fifo {
     size_t count; /* atomic: others look */
 };
 
+enum {
+    WF_LOOK_EVERY = 64,  /* passes between two looks at the clock */
+    WF_SLOT_STREAK = 16, /* the slot is taken so often in a row, then it goes to the end like everybody */
+};
+
 /* Single writer: the worker. atomic: others add them up. */
 struct wf_counts {
     uint64_t spawned, ended, switches, stolen, warm_hits, warm_misses;
-    size_t parked, sleeping, timers;
+    size_t timers;
 };
 
 struct wf_worker {
@@ -60,17 +67,22 @@ struct wf_worker {
     struct wf_fifo queue;
     uint32_t turn;        /* the next fiber's */
     uint32_t tick;        /* passes; decides when to look around */
+    uint32_t inject_at;   /* the tick from which the injection queue comes first */
     uint32_t slot_streak; /* how often in a row the slot was taken */
     enum wf_left left;
-    bool solo;         /* const: the only worker, nobody steals */
+    weft_fiber *left_behind; /* it hopped away to wait, and its commit step is to be done at once; or NULL */
+    bool solo;               /* const: the only worker, nobody steals */
+    bool hops;         /* a yield may go straight to the next fiber: FIFO, nothing direct, and no turns are counted */
     bool searching;    /* counted in sched->searching */
     bool listed;       /* among the idle. guarded by: sched->idle_lock */
     int *errno_at;     /* const while the thread runs */
+    int64_t woken_at;  /* the end of the last sleep */
     int64_t now;       /* the clock at the last look: for ages */
     int64_t slice;     /* const: 0: none */
     int64_t slice_end; /* of the fiber that runs */
     void *set;         /* the policy's, NULL: FIFO */
     size_t set_count;  /* atomic: others look */
+    weft_coro *spare;  /* the base of the last fiber that ended, if it is plain: for the next one; or NULL */
     struct wf_records records;
     struct wf_counts counts;
     struct wf_worker *idle_next, *idle_prev; /* guarded by: sched->idle_lock */
@@ -82,6 +94,7 @@ struct wf_worker {
     bool has_thread; /* owner: who starts and stops */
     unsigned index;  /* const */
     struct wf_wheel wheel;
+    struct wf_fifo waiting;           /* for a place in the ring, younger than all in it */
     struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come */
     uint32_t ring_turn[WF_RING_SIZE]; /* the turns of what is in the ring */
 
@@ -110,6 +123,9 @@ enum wf_until {
 /* The loop of the calling thread, which is this worker. 0, or -ETIMEDOUT past the deadline. */
 int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline);
 
+/* Gives back the stack that is kept for the next fiber. */
+void wf_worker_drop_spare(struct wf_worker *w);
+
 /* The thread becomes this worker, or is no longer. */
 void wf_worker_enter(struct wf_worker *w);
 void wf_worker_leave(struct wf_worker *w);
@@ -127,6 +143,25 @@ void wf_fiber_drop(weft_fiber *f);
 void wf_cancel_all_of(struct wf_worker *w);
 
 /* Called by a fiber: gives control to its worker; returns when it is picked again. */
-void wf_leave(struct wf_thread *t, enum wf_left why);
+WF_ENTRY void *wf_leave(struct wf_thread *t, enum wf_left why);
+
+/*
+ * Called by a fiber that is to wait: as wf_leave, or straight to the fiber that it has just woken, if that waited too.
+ * Then it is that fiber which does its commit step, when it arrives: every wait ends with wf_arrived().
+ */
+WF_ENTRY void *wf_leave_waiting(weft_fiber *f);
+
+/* The commit step of a fiber that was left. On its worker's thread, on another stack than its own. */
+void wf_worker_commit(struct wf_worker *w, weft_fiber *f);
+
+static inline void wf_arrived(void)
+{
+    struct wf_worker *w = wf_thread_now()->worker;
+    weft_fiber *left = w->left_behind;
+    if (left) {
+        w->left_behind = NULL;
+        wf_worker_commit(w, left);
+    }
+}
 
 #endif

@@ -4,6 +4,8 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "coro/mount.h"
+#include "sched/queue.h"
 #include "sched/slice.h"
 #include "sched/worker.h"
 
@@ -20,13 +22,70 @@ weft_time weft_in(weft_span d)
     return (weft_time){ns == INT64_MIN ? 0 : ns};
 }
 
+/* Whether the way from f straight to `next`, of the same worker, is as good as that through the worker. */
+static inline bool may_hop(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, const weft_fiber *next)
+{
+    return w->hops && (w->tick + 1) % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
+           next->coro && next->inner == next->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) &&
+           wf_may_hop(next->coro);
+}
+
+/* What run() in worker.c does before and after. */
+static inline void *hop(struct wf_thread *t, struct wf_worker *w, weft_fiber *f, weft_fiber *next)
+{
+    w->tick++;
+    f->inner = f->coro;
+    f->kept_errno = *w->errno_at;
+    *w->errno_at = next->kept_errno;
+    wf_store(&next->state, WEFT_FIBER_RUNNING);
+    t->fiber = next;
+    wf_store(&w->counts.switches, w->counts.switches + 1);
+    return wf_hop(t, f->coro, next->coro);
+}
+
+/* f to the end of the queue, its first to run. */
+static inline void *hop_in_turn(struct wf_thread *t, struct wf_worker *w, weft_fiber *f, weft_fiber *next)
+{
+    w->queue.first = next->next;
+    wf_fifo_append(&w->queue, f);
+    f->turn = w->turn++;
+    wf_store(&f->state, WEFT_FIBER_READY);
+    weft_fiber *second = w->queue.first; /* its record came one hop ago: get the lines that it will switch to */
+    __builtin_prefetch(second->next);
+    __builtin_prefetch(second->coro);
+    __builtin_prefetch((char *)second->coro - 64);
+    __builtin_prefetch((char *)second->coro - 128);
+    return hop(t, w, f, next);
+}
+
 WF_ENTRY void weft_yield(void)
 {
     struct wf_thread *t = &wf_thread_self;
-    if (wf_likely(t->fiber))
-        wf_leave(t, WF_LEFT_YIELD);
-    else
+    weft_fiber *f = t->fiber;
+    if (wf_unlikely(!f)) {
         sched_yield();
+        return;
+    }
+    struct wf_worker *w = t->worker;
+    weft_fiber *next = w->queue.first;
+    if (wf_likely(next && !w->slot && wf_load(&w->ring.head) == wf_load(&w->ring.tail) && !w->waiting.first &&
+                  may_hop(t, w, f, next)))
+        hop_in_turn(t, w, f, next);
+    else
+        wf_leave(t, WF_LEFT_YIELD);
+}
+
+void *wf_leave_waiting(weft_fiber *f)
+{
+    struct wf_thread *t = &wf_thread_self;
+    struct wf_worker *w = t->worker;
+    weft_fiber *next = w->slot; /* it was woken, so it is in a wait, and will do our commit step */
+    if (!next || w->slot_streak + 1 >= WF_SLOT_STREAK || !may_hop(t, w, f, next))
+        return wf_leave(t, WF_LEFT_WAIT);
+    w->slot_streak++;
+    wf_store(&w->slot, NULL);
+    w->left_behind = f;
+    return hop(t, w, f, next);
 }
 
 void wf_slice_look(struct wf_thread *t)

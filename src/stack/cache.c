@@ -14,7 +14,8 @@
 #define KEEP_STACKS 131072u                    /* a burst of 100,000 and some */
 #define KEEP_BYTES ((size_t)KEEP_STACKS << 18) /* address space: larger stacks are kept in smaller numbers */
 #define KEEP_FEWEST 16u
-#define LOOK_NS 250000000 /* how often a busy cache looks for what it does not need */
+#define LOOK_NS 1000000000 /* how often a cache looks for what it does not need */
+#define GIVE_AT_ONCE 128   /* stacks, a system call each: a tenth of a millisecond */
 
 unsigned wf_stack_keep_at_most(unsigned class)
 {
@@ -75,21 +76,35 @@ static void give(struct wf_stack_bin *bin, unsigned n)
     wf_slab_give(list);
 }
 
-/* Gives back half of what was not needed since the last look, if that is a while ago; how many still are not. */
-static unsigned give_unneeded(struct wf_stack_cache *cache)
+/* Half of what was not needed since the last look, if that is a while ago, is to go. */
+static void look(struct wf_stack_cache *cache)
 {
-    unsigned left = 0;
     int64_t now = wf_clock_coarse();
     if (now - cache->looked < LOOK_NS)
-        return 1;
+        return;
     cache->looked = now;
+    cache->surplus = 0;
     for (unsigned i = 0; i < WF_STACK_CLASSES; i++) {
         struct wf_stack_bin *bin = &cache->bins[i];
-        give(bin, bin->unneeded - bin->unneeded / 2);
+        bin->surplus = bin->unneeded - bin->unneeded / 2;
         bin->unneeded = bin->count;
-        left += bin->count;
+        cache->surplus += bin->surplus;
     }
-    return left;
+}
+
+/* On a worker a few at a time: it takes a system call each, and other fibers want to run. */
+static void give_surplus(const struct wf_thread *t)
+{
+    struct wf_stack_cache *cache = t->stacks;
+    unsigned left = t->worker ? GIVE_AT_ONCE : UINT32_MAX;
+    for (unsigned i = 0; cache->surplus > 0 && left > 0 && i < WF_STACK_CLASSES; i++) {
+        struct wf_stack_bin *bin = &cache->bins[i];
+        unsigned n = bin->surplus < left ? bin->surplus : left;
+        bin->surplus -= n;
+        cache->surplus -= n;
+        left -= n;
+        give(bin, n < bin->count ? n : bin->count);
+    }
 }
 
 /* Gives back what was not needed for a while, or is too much. */
@@ -99,12 +114,23 @@ static void tidy(struct wf_thread *t, unsigned class)
     unsigned most = t->stacks_kept != 0 ? t->stacks_kept : wf_stack_keep_at_most(class);
     if (bin->count > most)
         give(bin, bin->count - most);
-    give_unneeded(t->stacks);
+    look(t->stacks);
+    give_surplus(t);
 }
 
-bool wf_stack_look(struct wf_thread *t)
+int64_t wf_stack_look(struct wf_thread *t)
 {
-    return t->stacks && give_unneeded(t->stacks) > 1; /* the last half is not worth waking up for */
+    struct wf_stack_cache *cache = t->stacks;
+    if (!cache)
+        return INT64_MAX;
+    look(cache);
+    give_surplus(t);
+    if (cache->surplus > 0)
+        return 0;
+    unsigned kept = 0;
+    for (unsigned i = 0; i < WF_STACK_CLASSES; i++)
+        kept += cache->bins[i].count;
+    return kept > KEEP_FEWEST ? cache->looked + LOOK_NS : INT64_MAX;
 }
 
 size_t wf_stack_trim(struct wf_thread *t)
@@ -114,7 +140,10 @@ size_t wf_stack_trim(struct wf_thread *t)
         struct wf_stack_bin *bin = &t->stacks->bins[i];
         given += bin->count;
         give(bin, bin->count);
+        bin->surplus = 0;
     }
+    if (t->stacks)
+        t->stacks->surplus = 0;
     return given;
 }
 

@@ -2,7 +2,7 @@
  * stack/cache.h: the stacks that a thread keeps for its next coroutines. Only its own thread touches a cache.
  *
  * Taking and keeping are a few instructions. A cache holds enough for a burst of 100,000, and gives back by itself, as
- * it is used, half of what it has not needed for a quarter of a second, over and over.
+ * it is used, half of what it has not needed for a second, over and over.
  */
 #ifndef WF_STACK_CACHE_H
 #define WF_STACK_CACHE_H
@@ -16,13 +16,15 @@ struct wf_stack_bin {
     struct wf_idle *head;
     uint32_t count;
     uint32_t unneeded; /* the least `count` since the last look: so many were never asked for */
+    uint32_t surplus;  /* so many are to be given back, a few at a time */
 };
 
 enum { WF_STACK_LOOK_EVERY = 256 };
 
 struct wf_stack_cache {
-    uint32_t used;  /* times a stack was kept; every so often it looks at the clock */
-    int64_t looked; /* when the last look was */
+    uint32_t used;    /* times a stack was kept; every so often it looks at the clock */
+    int64_t looked;   /* when the last look was */
+    uint32_t surplus; /* of all bins */
     struct wf_stack_bin bins[WF_STACK_CLASSES];
 };
 
@@ -30,8 +32,8 @@ struct wf_stack_cache {
 WF_COLD struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class);
 /* Keeps a stack, and now and then gives back what was not needed for a while, or is too much. */
 void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s);
-/* The same look when nothing is kept or taken: for a thread that is about to sleep. True: there is more to give back. */
-WF_COLD bool wf_stack_look(struct wf_thread *t);
+/* The same look when nothing is kept or taken: for a thread that is about to sleep. When to look again: 0 is at once. */
+WF_COLD int64_t wf_stack_look(struct wf_thread *t);
 /* Gives everything back; the number of stacks. */
 WF_COLD size_t wf_stack_trim(struct wf_thread *t);
 /* The thread ends. */
