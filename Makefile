@@ -1,6 +1,6 @@
 # The short names for what people do here. The work is in the CMake presets (CMakePresets.json) and in tools/.
 
-EXAMPLE ?= generator
+EXAMPLE ?= fibers
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -12,7 +12,7 @@ export CTEST_PARALLEL_LEVEL := $(JOBS)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
 
-run: ## build the release and run an example (EXAMPLE=generator)
+run: ## build the release and run an example (EXAMPLE=fibers)
 	@tools/setup run
 	cmake --preset release && cmake --build --preset release --target example-$(EXAMPLE)
 	build/release/examples/$(EXAMPLE)
@@ -33,10 +33,10 @@ stress: ## the long tests under load
 	@tools/setup run test
 	@tools/test stress
 
-bench: ## measure; BENCH_ARGS="..." go to the bench program
+bench: ## measure: coroutines, then fibers; BENCH_ARGS="..." go to both programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	build/release/bench/bench-coro $(BENCH_ARGS)
+	build/release/bench/bench-coro $(BENCH_ARGS); coro=$$?; build/release/bench/bench-sched $(BENCH_ARGS) && exit $$coro
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run

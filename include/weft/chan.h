@@ -124,10 +124,10 @@ enum {
 /** One of the things that weft_select chooses from. */
 typedef struct weft_case {
     int op;                   /* WEFT_SEND, WEFT_RECV, WEFT_EVENT */
+    int result;               /* set by weft_select in the case that happened: 0, or -EPIPE the channel is closed */
     weft_chan *chan;          /* SEND, RECV */
     void *value;              /* SEND: what, RECV: where to; may be NULL if the channel's elements have 0 bytes */
     struct weft_event *event; /* EVENT */
-    int result;               /* set by weft_select in the case that happened: 0, or -EPIPE the channel is closed */
 } weft_case;
 
 /**

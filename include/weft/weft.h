@@ -5,11 +5,13 @@
 #define WEFT_WEFT_H
 
 #include <weft/api.h>
+#include <weft/chan.h>
 #include <weft/coro.h>
 #include <weft/cxx.h>
 #include <weft/fiber.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
+#include <weft/sync.h>
 #include <weft/time.h>
 
 #endif

@@ -94,11 +94,10 @@ WF_RAW_MEMORY static void put_back(weft_coro *c)
 }
 
 /* Room for whoever is on the stack of `c`, and for `c` if others wait below it. */
-static int make_all_room(struct wf_thread *t, weft_coro *c, bool leaves)
+static int make_all_room(struct wf_thread *t, weft_coro *c, size_t waiting)
 {
     struct wf_shared *s = c->shared;
     weft_coro *there = s->occupant, *here = t->current;
-    size_t waiting = s->running - (leaves && wf_copied(here) && here->shared == s);
     if (there && there != c) {
         char *low = there == here ? (char *)__builtin_frame_address(0) - ROUND_THE_SWITCH - 2 * WF_FRAME_BYTES
                                   : live_low(there);
@@ -114,7 +113,7 @@ int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
     struct wf_shared *s = c->shared;
     if (!wf_copied_claim(t, s))
         return -EBUSY;
-    int rc = make_all_room(t, c, leaves);
+    int rc = make_all_room(t, c, s->running - (leaves && wf_copied(t->current) && t->current->shared == s));
     if (rc != 0) {
         wf_copied_unclaim(s);
         return rc;
@@ -124,6 +123,11 @@ int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
         s->start_arg = c->start.arg;
     }
     return 0;
+}
+
+int wf_copied_prepare_return(struct wf_thread *t, weft_coro *c)
+{
+    return make_all_room(t, c, c->shared->running - 1);
 }
 
 void *wf_copied_place(weft_coro *c, void *sp)

@@ -14,6 +14,9 @@
  */
 int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves);
 
+/* The same for one that waits, RUNNING, below a coroutine that is switched to: for the way back. 0, -ENOMEM. */
+int wf_copied_prepare_return(struct wf_thread *t, weft_coro *c);
+
 /* Room may be larger than needed by so much; more is given back. */
 #define WF_ROOM_SPARE 4096u
 

@@ -84,7 +84,7 @@ struct weft_coro {
 
     /* A shared-stack coroutine without WF_FP and WF_EH ends here. */
     struct wf_fp fp, fp_seen; /* WF_FP: the other side's words; scratch */
-    struct wf_eh_globals eh;  /* WF_EH: the other side's globals */
+    struct wf_eh_globals eh;  /* WF_EH: the other side's globals; a base's: its own while it does not run */
 };
 
 _Static_assert(sizeof(weft_coro) + sizeof(struct wf_stack) <= WF_STACK_TOP_BYTES, "the top has room for the record");

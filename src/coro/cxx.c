@@ -19,9 +19,10 @@ void wf_eh_learn(void *(*eh_globals)(void))
         __atomic_store_n(&get_globals, eh_globals, __ATOMIC_RELAXED);
 }
 
-bool wf_eh_known(void)
+struct wf_eh_globals *wf_eh_here(void)
 {
-    return __atomic_load_n(&get_globals, __ATOMIC_RELAXED) != NULL;
+    void *(*get)(void) = __atomic_load_n(&get_globals, __ATOMIC_RELAXED);
+    return get ? get() : NULL;
 }
 
 int weft_cxx_use(void *(*eh_globals)(void))

@@ -9,8 +9,16 @@
 /* The C++ runtime's __cxa_get_globals, as C++ callers gave it; the first one stays. */
 void wf_eh_learn(void *(*eh_globals)(void));
 
-/* Whether any C++ code is about. */
-bool wf_eh_known(void);
+/* The calling thread's exception globals; NULL as long as no C++ code has shown up. */
+struct wf_eh_globals *wf_eh_here(void);
+
+/* For fibers: *kept becomes what the thread has now, which gets *next instead. */
+static inline void wf_eh_change(struct wf_eh_globals *here, struct wf_eh_globals *kept,
+                                const struct wf_eh_globals *next)
+{
+    *kept = *here;
+    *here = *next;
+}
 
 /* Exchanges the thread's exception globals with *kept. */
 WF_NOINLINE void wf_eh_swap(struct wf_eh_globals *kept);

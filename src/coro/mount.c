@@ -42,11 +42,11 @@ weft_coro *wf_base_new(struct wf_thread *t, const struct wf_base_opts *o, weft_f
     uint32_t mode = PLAIN_READY_BASE | (o->shared ? WF_COPIED : 0);
     c->id = o->id;
     c->name = o->name;
+    c->eh = (struct wf_eh_globals){0};
     wf_note_new(c);
     if (wf_unlikely(o->flags != 0)) {
-        mode |= (o->flags & WEFT_FPENV ? WF_FP : 0) | (o->flags & WEFT_CXX ? WF_EH : 0);
+        mode |= o->flags & WEFT_FPENV ? WF_FP : 0;
         wf_fp_read(&c->fp);
-        c->eh = (struct wf_eh_globals){0};
         if (o->flags & WEFT_MEASURE && !o->shared)
             wf_coro_clean_stack(c);
     }
@@ -124,10 +124,17 @@ static int take_stacks(struct wf_thread *t, weft_coro *base, weft_coro *inner)
     }
     use_stacks_below(t, base, inner, true);
     int rc = inner->shared ? wf_copied_prepare(t, inner, false) : 0;
-    if (rc != 0)
+    for (weft_coro *c = inner; rc == 0 && c != base;) { /* they may be on other stacks, where somebody else is now */
+        c = c->resumer;
+        rc = c->shared ? wf_copied_prepare_return(t, c) : 0;
+    }
+    if (rc != 0) {
         use_stacks_below(t, base, inner, false);
-    else if (inner->shared)
+        if (inner->shared)
+            wf_copied_unclaim(inner->shared);
+    } else if (inner->shared) {
         wf_copied_runs(t, inner);
+    }
     return rc;
 }
 

@@ -18,7 +18,7 @@
 /* How to make a base. Zero fields are the defaults. */
 struct wf_base_opts {
     unsigned class;           /* of its private stack */
-    unsigned flags;           /* WEFT_FPENV, WEFT_CXX, WEFT_MEASURE */
+    unsigned flags;           /* WEFT_FPENV, WEFT_MEASURE */
     struct wf_shared *shared; /* or its shared stack */
     uint64_t id;              /* for messages: the fiber's */
     char *name;               /* for messages; must outlive it; NULL: none */
@@ -37,6 +37,7 @@ static inline void wf_base_rerun(weft_coro *base, uint64_t id, char *name, weft_
 {
     base->id = id;
     base->name = name;
+    base->eh = (struct wf_eh_globals){0};
     base->sp = wf_coro_frame(base, base, fn, arg);
     wf_set_mode(base, WEFT_CORO_READY | WF_BASE);
 }

@@ -1,7 +1,7 @@
 /*
  * fiber/fiber.h: the record of a fiber: passive data, which the scheduler works on.
  *
- * Records are 256 bytes, apart from the stacks: a fiber that has not started has none, and one that has ended and waits
+ *Records are 320 bytes, apart from the stacks: a fiber that has not started has none, and one that has ended and waits
  * for its join has given it back (docs/decisions/0008). Their memory stays what it is as long as any is in use nearby
  * (fiber/pool.h), so that weft_dump may look at all of them.
  */
@@ -30,6 +30,7 @@ enum {
     WF_JOIN_DETACHED = 1, /* nobody will */
     WF_JOIN_DONE = 2,     /* it has ended: `value` is there */
     WF_JOIN_GONE = 3,     /* released: the record waits for the next fiber */
+    WF_JOIN_ENDING = 4,   /* it has ended, and its joiner is about to be told */
 };
 
 struct weft_fiber {
@@ -44,15 +45,18 @@ struct weft_fiber {
         weft_stacks *pool;       /* NEW: what its shared stack is to be from, or NULL */
     };
     struct wf_worker *home; /* atomic: the worker that it has started on, or is bound to; NULL: none so far */
-    uint8_t state;    /* atomic: enum weft_fiber_state, 0: the record is free. Written by its owner; others look */
+    uint32_t state;   /* atomic: enum weft_fiber_state, 0: the record is free. Written by its owner; others look */
     bool bound;       /* const: to `home`, from its start */
     bool special;     /* const: made with attributes, so that its record needs cleaning */
+    bool simple;      /* PARKED: it waits for nobody but a wake, on a worker that hops. owner: home */
     bool deaf;        /* its next wait is not to be cancelled. owner: the fiber */
     uint8_t priority; /* const */
-    int kept_errno;   /* not RUNNING: its errno */
-    uint32_t turn;    /* in a run queue: when it came; see worker.h */
-    uint16_t class;   /* const: of its stack */
-    uint16_t flags;   /* const: of weft_attr, without WEFT_MIGRATE if `bound` */
+    uint16_t
+        forward;    /* atomic: the number, from 1, of the worker that weft_sched_submit wants it to go on on; 0: home */
+    int kept_errno; /* not RUNNING: its errno */
+    uint32_t turn;  /* in a run queue: when it came; see worker.h */
+    uint16_t class; /* const: of its stack */
+    uint16_t flags; /* const: of weft_attr, without WEFT_MIGRATE if `bound` */
 
     struct wf_sleeper sleeper;
     struct wf_timer timer; /* of the wait's deadline. owner: home */
@@ -77,17 +81,18 @@ struct weft_fiber {
     weft_span cost; /* const */
     weft_time due;  /* const */
 
-    uint64_t id;               /* const. atomic: weft_dump looks */
-    const char *site;          /* const. atomic: weft_dump looks */
-    int64_t born;              /* const. atomic: weft_dump looks */
-    const char *what;          /* PARKED: what it waits for. atomic: others look */
-    int64_t until;             /* PARKED: its deadline. atomic: others look */
-    struct weft_sched *sched;  /* const from submit on. atomic: weft_dump looks */
-    struct wf_shared *shared;  /* const: its shared stack, or NULL */
-    struct wf_worker *forward; /* atomic: where weft_sched_submit wants it to go on; NULL: at home */
-    void **locals;             /* NULL: none was set. owner: the fiber */
-    char name[WF_NAME_BYTES];  /* const. weft_dump looks */
+    uint64_t id;              /* const. atomic: weft_dump looks */
+    const char *site;         /* const. atomic: weft_dump looks */
+    int64_t born;             /* const. atomic: weft_dump looks */
+    const char *what;         /* PARKED: what it waits for. atomic: others look */
+    int64_t until;            /* PARKED: its deadline. atomic: others look */
+    struct weft_sched *sched; /* const from submit on. atomic: weft_dump looks */
+    struct wf_shared *shared; /* const: its shared stack, or NULL */
+    void **locals;            /* NULL: none was set. owner: the fiber */
+    char name[WF_NAME_BYTES]; /* const. weft_dump looks */
 };
+
+_Static_assert(sizeof(weft_fiber) == 320, "a record is whole cache lines");
 
 /* The fiber of a sleeper, a timer or an inbox's node. */
 #define WF_FIBER_OF(p, member) ((weft_fiber *)((char *)(p)-offsetof(weft_fiber, member)))
@@ -100,7 +105,7 @@ static inline void wf_record_clean(weft_fiber *f)
     f->cost = WEFT_MS;
     f->due = (weft_time){0};
     f->shared = NULL;
-    f->forward = NULL;
+    f->forward = 0;
     f->name[0] = '\0';
 }
 

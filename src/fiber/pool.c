@@ -25,10 +25,17 @@ struct block {
 };
 
 static struct wf_lock lock;
-static size_t empty;            /* guarded by: lock; blocks of which all records are free */
+static size_t empty;            /* guarded by: lock; blocks of which all records are free. atomic: others look */
 static size_t least_empty;      /* guarded by: lock; the least that it was since the last wf_pool_settle */
 static struct block *blocks;    /* guarded by: lock */
 static struct block *with_free; /* guarded by: lock; those with a free record */
+
+static void count_empty(int change)
+{
+    wf_store(&empty, empty + (size_t)change);
+    if (empty < least_empty)
+        least_empty = empty;
+}
 
 static struct block *block_of(const weft_fiber *f)
 {
@@ -75,7 +82,7 @@ static bool more(void)
     if (b->next) /* not the first: a program with few fibers needs few pages */
         wf_sys_huge(b, BLOCK_BYTES);
     b->free_count = BLOCK_RECORDS;
-    empty++;
+    count_empty(1);
     list_free(b);
     return true;
 }
@@ -100,8 +107,8 @@ static weft_fiber *take(void)
         b->free = f->next;
     else
         f = use(b);
-    if (b->free_count-- == BLOCK_RECORDS && --empty < least_empty)
-        least_empty = empty;
+    if (b->free_count-- == BLOCK_RECORDS)
+        count_empty(-1);
     if (b->free_count == 0)
         unlist_free(b);
     return f;
@@ -116,13 +123,13 @@ static void give(weft_fiber *f)
     if (!b->listed)
         list_free(b);
     if (b->free_count == BLOCK_RECORDS)
-        empty++;
+        count_empty(1);
 }
 
 static void unmap(struct block *b)
 {
     unlist_free(b);
-    empty--;
+    count_empty(-1);
     if (b->prev)
         b->prev->next = b->next;
     else

@@ -30,7 +30,7 @@ struct lines {
 
 static bool is_meant(const weft_fiber *f, const weft_sched *s)
 {
-    uint8_t state = wf_load(&f->state);
+    uint32_t state = wf_load(&f->state);
     return state != 0 && (!s || (wf_load(&f->sched) == s && state != WEFT_FIBER_NEW && state != WEFT_FIBER_DONE));
 }
 

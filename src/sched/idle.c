@@ -5,8 +5,9 @@
  * that it is for, or, for anybody's work, at idle_count and searching. A worker that goes to sleep writes `asleep`,
  * idle_count and (if it searched) searching, passes wf_barrier_heavy, and then looks for work everywhere. One of the two
  * sees what the other wrote. Who sees a searcher and therefore wakes nobody relies on that searcher's look: it either
- * finds the work, or is about to sleep and looks after the barrier. One that finds other work stops searching, and if it
- * was the last it looks on behalf of those who relied on it, after a heavy barrier of its own.
+ * finds the work, or is about to sleep and looks after the barrier, and searches again if it sees some. One that finds
+ * other work stops searching, and if it was the last it looks on behalf of those who relied on it, after a heavy barrier
+ * of its own. So nobody searches while it runs a fiber.
  */
 #include "sched/idle.h"
 
@@ -81,11 +82,23 @@ void wf_idle_found(struct wf_worker *w)
 {
     weft_sched *s = w->sched;
     w->searching = false;
-    if (wf_add(&s->searching, (uint32_t)-1) != 1 || wf_load(&s->idle_count) == 0)
+    if (wf_add(&s->searching, (uint32_t)-1) != 1)
+        return;
+    wf_fence(); /* pairs with wf_idle's: who lists itself after our look has others see that we do not search */
+    if (wf_load(&s->idle_count) == 0)
         return;
     wf_barrier_heavy(); /* pairs with wf_barrier_light of those who saw us search */
     if (wf_pick_elsewhere(w) || wf_ring_count(&w->ring) > 0)
         wf_sched_wake_one(s);
+}
+
+static struct wf_sleeper *win_one_who_waits(weft_sched *s)
+{
+    wf_lock(&s->empty_lock);
+    struct wf_waiter *w = wf_waiters_win_first(&s->empty_waiters, 0);
+    struct wf_sleeper *who = w ? w->who : NULL;
+    wf_unlock(&s->empty_lock);
+    return who;
 }
 
 /* The last fiber may have ended: tells who waits for that. */
@@ -93,8 +106,8 @@ static void tell_if_empty(weft_sched *s)
 {
     if (!wf_load(&s->empty_wanted) || !wf_sched_is_empty(s))
         return;
-    wf_add(&s->empty, 1);
-    wf_futex_wake(&s->empty, INT32_MAX);
+    for (struct wf_sleeper *who; (who = win_one_who_waits(s)) != NULL;)
+        wf_ready(who);
     if (s->use_caller)
         wf_driver_wake(&s->worker[0]->driver);
 }
@@ -143,11 +156,16 @@ void wf_idle(struct wf_worker *w, int64_t deadline)
     list(w);
     wf_barrier_heavy(); /* pairs with wf_barrier_light of who brings work, stops or cancels */
     tell_if_empty(s);
-    if (!wf_pick_elsewhere(w) && wf_inbox_is_empty(&w->inbox) && !wf_load(&s->over) &&
+    bool work_elsewhere = wf_pick_elsewhere(w);
+    if (!work_elsewhere && wf_inbox_is_empty(&w->inbox) && !wf_load(&s->over) &&
         wf_load(&s->cancels) == w->cancelled_to)
         wf_driver_poll(&w->driver, wake_time(w, deadline));
     wf_driver_awake(&w->driver);
     unlist(w);
+    if (work_elsewhere && !w->searching) { /* we were relied on to see it, and may have other things to do first */
+        w->searching = true;
+        wf_add(&s->searching, 1);
+    }
     w->now = wf_clock_now();
     w->woken_at = w->now;
 }

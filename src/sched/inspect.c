@@ -6,10 +6,12 @@
 
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/slice.h"
 #include "sched/wait.h"
 
 weft_fiber *weft_fiber_current(void)
 {
+    wf_slice_here();
     return wf_thread_now()->fiber;
 }
 
@@ -25,6 +27,7 @@ const char *weft_fiber_name(const weft_fiber *f)
 
 enum weft_fiber_state weft_fiber_state(const weft_fiber *f)
 {
+    wf_slice_here(); /* of those that ask, the calls that somebody may make in a loop */
     return (enum weft_fiber_state)wf_load(&f->state);
 }
 
@@ -40,6 +43,7 @@ const char *weft_fiber_site(const weft_fiber *f)
 
 const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
 {
+    wf_slice_here();
     const char *what = wf_load(&f->state) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
     if (until)
         *until = what ? (weft_time){wf_load(&f->until)} : WEFT_FOREVER;
@@ -48,6 +52,7 @@ const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
 
 int weft_fiber_worker(const weft_fiber *f)
 {
+    wf_slice_here();
     const struct wf_worker *w = wf_load(&f->home);
     return w ? (int)w->index : -1;
 }
@@ -83,6 +88,7 @@ static void count_waiting(weft_fiber *f, void *arg)
 
 int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
 {
+    wf_slice_here();
     if (!s || !out || out->size == 0 || out->size > sizeof *out)
         return -EINVAL;
     weft_sched_figures all = {.size = out->size, .workers = s->workers};

@@ -1,17 +1,22 @@
 /*
  * sched/join.c: the end of a fiber, for those who wait for it.
  *
- * fiber->join is a word that three parties change by compare-and-swap or exchange:
+ * fiber->join is a word that three parties change by compare-and-swap:
  *
- *      OPEN ──join──▶ its sleeper ──end──▶ DONE ──join──▶ GONE
- *        │  ◀─gave up──┘                    ▲
- *        ├──────────────end─────────────────┘
+ *      OPEN ──join──▶ its sleeper ──end──▶ ENDING ──▶ DONE ──join──▶ GONE
+ *        │  ◀─gave up──┘                               ▲
+ *        ├─────────────────────end─────────────────────┘
  *        └─detach──▶ DETACHED ──end──▶ GONE
+ *
+ * ENDING is short: the end races for the joiner with its deadline and its cancellation. A joiner that they won does not
+ * go on before DONE, as its sleeper is still looked at: it may be on a thread's stack, or in its next wait by then.
  *
  * Who makes it GONE releases the record.
  */
 #include <errno.h>
+#include <sched.h>
 
+#include "sched/slice.h"
 #include "sched/wait.h"
 #include "sched/worker.h"
 
@@ -25,7 +30,35 @@ static bool publish(struct wf_sleeper *me, void *arg)
 {
     weft_fiber *f = arg;
     uintptr_t open = WF_JOIN_OPEN;
-    return wf_cas(&f->join, &open, (uintptr_t)me); /* pairs with finish() in worker.c */
+    return wf_cas(&f->join, &open, (uintptr_t)me); /* pairs with wf_join_ended */
+}
+
+bool wf_join_ended(weft_fiber *f)
+{
+    uintptr_t was = wf_load(&f->join);
+    do {
+        if (was == WF_JOIN_DETACHED)
+            return false;
+    } while (!wf_cas(&f->join, &was, was == WF_JOIN_OPEN ? WF_JOIN_DONE : WF_JOIN_ENDING)); /* release: the value */
+    if (was == WF_JOIN_OPEN)
+        return true;
+    struct wf_sleeper *joiner = (struct wf_sleeper *)was;
+    bool won = wf_settle(joiner, 0);
+    wf_store_release(&f->join, WF_JOIN_DONE); /* pairs with weft_join: the value, and a joiner that gave up may go */
+    if (won)
+        wf_ready(joiner);
+    return true;
+}
+
+/* One that gave up: waits until the end of f has done with it, if that is under way. What f->join is then. */
+static uintptr_t let_go(weft_fiber *f)
+{
+    uintptr_t join;
+    while ((join = wf_load_acquire(&f->join)) == WF_JOIN_ENDING) { /* pairs with wf_join_ended */
+        wf_cpu_relax();
+        sched_yield(); /* a few instructions, unless its thread was interrupted */
+    }
+    return join;
 }
 
 static int join_refused(uintptr_t join)
@@ -48,7 +81,7 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
         return -EINVAL;
     if (f == me->fiber)
         return -EDEADLK;
-    uintptr_t join = wf_load_acquire(&f->join); /* pairs with finish(): value is there */
+    uintptr_t join = wf_load_acquire(&f->join); /* pairs with wf_join_ended: the value is there */
     int rc = join_refused(join);
     if (rc != 0)
         return rc;
@@ -59,9 +92,10 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
         uintptr_t mine = (uintptr_t)me;
         if (rc < 0 && wf_cas(&f->join, &mine, WF_JOIN_OPEN))
             return rc;
-        join = wf_load_acquire(&f->join); /* as above */
-        if (join != WF_JOIN_DONE)
-            return rc < 0 ? rc : join_refused(join); /* not published: cancelled before, or somebody else was quicker */
+        join = let_go(f);
+        if (join !=
+            WF_JOIN_DONE) /* not published: cancelled before, or somebody else was quicker and may have given up */
+            return rc < 0 ? rc : join == WF_JOIN_OPEN ? -EALREADY : join_refused(join);
     }
     void *result = f->value;
     uintptr_t done = WF_JOIN_DONE;
@@ -75,6 +109,7 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
 
 int weft_detach(weft_fiber *f)
 {
+    wf_slice_here();
     if (!f)
         return -EINVAL;
     uintptr_t join = WF_JOIN_OPEN;
@@ -84,7 +119,7 @@ int weft_detach(weft_fiber *f)
         wf_fiber_drop(f);
         return 0;
     }
-    if (wf_cas(&f->join, &join, WF_JOIN_DETACHED)) /* pairs with finish() */
+    if (wf_cas(&f->join, &join, WF_JOIN_DETACHED)) /* pairs with wf_join_ended */
         return 0;
     if (join != WF_JOIN_DONE || !wf_cas(&f->join, &join, WF_JOIN_GONE))
         return -EALREADY;

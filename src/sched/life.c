@@ -12,6 +12,7 @@
 #include "coro/coro.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
+#include "sched/slice.h"
 #include "stack/cache.h"
 
 #define FIRST_SIZE (offsetof(weft_sched_opts, warm_max) + sizeof(unsigned))
@@ -19,7 +20,6 @@
 #define MOST_THREADS 1024
 #define TELL_AFTER WEFT_SEC /* a stop that only parked fibers hold up says so after it */
 #define GRACE WEFT_SEC      /* what was cancelled has so long to end */
-#define LOOK_AGAIN (50 * WEFT_MS)
 
 int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
 {
@@ -249,19 +249,21 @@ bool wf_sched_is_empty(const weft_sched *s)
 /* Waits for the last fiber's end on a thread, or in a fiber of another scheduler, that is not a worker of this one. */
 static int await_empty(weft_sched *s, int64_t deadline)
 {
+    struct wf_sleeper own, *me = wf_sleeper(&own);
     int rc = 0;
     wf_add(&s->empty_wanted, 1);
-    for (;;) {
-        uint32_t seen = wf_load_acquire(&s->empty);
+    while (rc == 0) {
+        wf_lock(&s->empty_lock);
+        wf_waiters_add(&s->empty_waiters, &me->node, me);
         wf_barrier_heavy(); /* pairs with wf_idle's: it sees empty_wanted, or we its count */
         if (wf_sched_is_empty(s))
             break;
-        if (wf_clock_now() >= deadline) {
-            rc = -ETIMEDOUT;
-            break;
-        }
-        wf_futex_wait(&s->empty, seen, deadline);
+        rc = wf_wait_unlocking(me, "scheduler", &s->empty_lock, (weft_time){deadline});
+        if (rc < 0)
+            wf_lock(&s->empty_lock);
     }
+    wf_waiters_remove(&s->empty_waiters, &me->node);
+    wf_unlock(&s->empty_lock);
     wf_add(&s->empty_wanted, (uint32_t)-1);
     return rc;
 }
@@ -344,7 +346,7 @@ static int drain_and_tell(weft_sched *s, int64_t deadline)
         int64_t step = s->told ? INT64_MAX : tell_at;
         int rc = drain(s, step < deadline ? step : deadline);
         int64_t now = wf_clock_now();
-        if (rc == 0 || now >= deadline)
+        if (rc != -ETIMEDOUT || now >= deadline) /* also if the caller is a fiber that was cancelled */
             return rc;
         if (now >= tell_at) {
             tell_once(s);
@@ -393,7 +395,7 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
     wf_unlock(&s->lock);
     open_gate(s);
     rc = drain_and_tell(s, deadline.ns);
-    if (rc != 0) {
+    if (rc == -ETIMEDOUT) {
         cancel_all(s);
         rc = drain(s, wf_clock_now() + GRACE);
     }
@@ -441,6 +443,7 @@ int weft_sched_free(weft_sched *s)
 
 weft_sched *weft_sched_current(void)
 {
+    wf_slice_here();
     struct wf_thread *t = wf_thread_now();
     return t->worker ? t->worker->sched : wf_load(&wf_sched_default);
 }

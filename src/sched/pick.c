@@ -78,9 +78,10 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
         wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
     }
     wf_store(&f->state, WEFT_FIBER_READY);
-    struct wf_worker *to = wf_load(&f->forward);
-    if (wf_unlikely(to)) {
-        wf_store(&f->forward, NULL);
+    uint16_t forward = wf_load(&f->forward);
+    if (wf_unlikely(forward)) {
+        struct wf_worker *to = w->sched->worker[forward - 1];
+        wf_store(&f->forward, 0);
         wf_store(&f->home, to);
         wf_worker_send(to, f);
     } else if (wf_unlikely(w->set)) {
@@ -158,6 +159,10 @@ static weft_fiber *steal(struct wf_worker *w)
         for (uint32_t j = 0; j < more; j++)
             w->ring_turn[(before + j) % WF_RING_SIZE] = w->turn++;
         wf_store(&w->counts.stolen, w->counts.stolen + more + 1);
+        if (more > 0) {         /* who looked for it on its way from ring to ring has seen nothing */
+            wf_barrier_light(); /* pairs with wf_idle's */
+            wf_sched_wake_one(s);
+        }
         return f;
     }
     return NULL;
@@ -204,14 +209,19 @@ WF_COLD static weft_fiber *pick_from_set(struct wf_worker *w)
     return w->sched->policy->pop(w->set, (weft_time){wf_clock_now()});
 }
 
+static inline weft_fiber *found(struct wf_worker *w, weft_fiber *f)
+{
+    if (wf_unlikely(w->searching))
+        wf_idle_found(w);
+    return f;
+}
+
 WF_COLD static weft_fiber *pick_elsewhere(struct wf_worker *w)
 {
     weft_fiber *f = take_injected(w);
     if (!f && !w->solo)
         f = steal(w);
-    if (f && w->searching)
-        wf_idle_found(w);
-    return f;
+    return f ? found(w, f) : NULL;
 }
 
 weft_fiber *wf_pick(struct wf_worker *w)
@@ -223,22 +233,17 @@ weft_fiber *wf_pick(struct wf_worker *w)
     if (wf_unlikely(w->set))
         return pick_from_set(w);
     if (wf_unlikely(w->direct.first))
-        return wf_fifo_pop(&w->direct);
+        return found(w, wf_fifo_pop(&w->direct));
     if (wf_unlikely((int32_t)(w->tick - w->inject_at) >= 0)) {
         w->inject_at = w->tick + INJECT_EVERY;
         if ((f = take_injected(w)) != NULL)
-            return f;
+            return found(w, f);
     }
     if (w->slot)
         return pick_slot(w);
     w->slot_streak = 0;
     f = pick_first(w);
-    if (wf_likely(f)) {
-        if (wf_unlikely(w->searching))
-            wf_idle_found(w);
-        return f;
-    }
-    return pick_elsewhere(w);
+    return wf_likely(f) ? found(w, f) : pick_elsewhere(w);
 }
 
 size_t wf_pick_here(const struct wf_worker *w)

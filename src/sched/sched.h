@@ -7,6 +7,7 @@
 #include <weft/sched.h>
 
 #include "base/lock.h"
+#include "sched/wait.h"
 #include "sched/worker.h"
 
 enum wf_life { WF_NEW, WF_RUNNING, WF_DRAINING, WF_STOPPED };
@@ -34,11 +35,12 @@ struct weft_sched {
     uint32_t searching;     /* atomic: workers that look for work in others' queues */
 
     uint32_t empty_wanted; /* atomic: somebody waits for the last fiber's end */
-    uint32_t empty;        /* atomic: futex: counts how often the last fiber was seen to have ended */
-    uint32_t gate;         /* atomic: futex: 0: the workers' threads are being made, and none may work yet */
-    uint32_t over;         /* atomic: the workers' threads are to end */
-    uint64_t cancels;      /* atomic: how often all fibers were cancelled */
-    bool told;             /* owner: who stops: the list of parked ones was printed */
+    struct wf_lock empty_lock;
+    struct wf_waiters empty_waiters; /* guarded by: empty_lock; of those who do, all but worker 0 */
+    uint32_t gate;                   /* atomic: futex: 0: the workers' threads are being made, and none may work yet */
+    uint32_t over;                   /* atomic: the workers' threads are to end */
+    uint64_t cancels;                /* atomic: how often all fibers were cancelled */
+    bool told;                       /* owner: who stops: the list of parked ones was printed */
 
     struct wf_worker *worker[]; /* const */
 };

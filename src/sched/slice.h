@@ -11,6 +11,14 @@
 /* Looks at the clock, and puts the fiber back if its slice is used up. */
 WF_COLD void wf_slice_look(struct wf_thread *t);
 
+/* The same at a call that has not asked who calls. */
+static inline void wf_slice_here(void)
+{
+    struct wf_thread *t = wf_thread_now();
+    if (t->fiber && wf_unlikely(t->worker->slice != 0))
+        wf_slice_look(t);
+}
+
 /* The calling fiber makes a call. After it the thread may be another: ask wf_thread_now(). */
 static inline void wf_slice_spend(struct wf_thread *t)
 {

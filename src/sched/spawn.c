@@ -6,7 +6,6 @@
 
 #include "base/barrier.h"
 #include "base/clock.h"
-#include "coro/cxx.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
@@ -54,7 +53,7 @@ static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *s
     wf_store(&f->home, NULL);
     f->kept_errno = 0;
     f->class = 0;
-    f->flags = wf_eh_known() ? WEFT_CXX : 0;
+    f->flags = 0;
     wf_store(&f->sleeper.phase, WF_AWAKE);
     wf_store(&f->sleeper.bits, 0);
     f->fn = fn;
@@ -250,12 +249,14 @@ WF_ENTRY int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr
 
 int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
 {
+    wf_slice_here();
     return s ? spawn(s, out, attr, site, fn, arg) : -EINVAL;
 }
 
 int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg)
 {
     weft_attr a = {0};
+    wf_slice_here();
     int rc = !fn || !out ? -EINVAL : attr ? read_attr(&a, attr) : 0;
     if (rc != 0)
         return rc;
@@ -277,7 +278,7 @@ int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr,
 
 static int submit_new(weft_sched *s, weft_fiber *f, int worker)
 {
-    uint8_t fresh = WEFT_FIBER_NEW;
+    uint32_t fresh = WEFT_FIBER_NEW;
     if (!wf_cas(&f->state, &fresh, WEFT_FIBER_READY))
         return -EBUSY; /* somebody else submits it */
     int rc = bind(s, f, f->pool, worker);
@@ -309,6 +310,7 @@ static int submit_parked(weft_sched *s, weft_fiber *f, int worker)
 
 int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker)
 {
+    wf_slice_here();
     if (!s || !f || worker < 0 || worker > (int)s->workers)
         return -EINVAL;
     switch (wf_load(&f->state)) {

@@ -7,7 +7,10 @@
  * Why nobody is forgotten. A cancel, or a token, that comes before the sleeper waits leaves its bit. It sets the bit and
  * then looks at the phase; the sleeper's worker sets the phase and then looks at the bits. One of them sees the other's
  * write: for a cancel, which is rare, the canceller pays for that (wf_barrier_heavy against wf_barrier_light); for a
- * token both have a fence. If both see it, settling decides. Who settles a PARKED one on behalf of a token clears that.
+ * token both have a fence. If both see it, settling decides.
+ *
+ * Why no token is used twice. Who clears the bit has the token, and nobody else: it settles a PARKED one with it, or goes
+ * on with it, or puts it back. Nobody settles on behalf of a token that is still in the bits.
  */
 #include "sched/wait.h"
 
@@ -21,9 +24,8 @@
 #include "sched/slice.h"
 #include "sched/worker.h"
 
-struct wf_sleeper *wf_sleeper(struct wf_sleeper *own)
+struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
 {
-    struct wf_thread *t = wf_thread_now();
     if (wf_likely(t->fiber)) {
         wf_slice_spend(t);
         return &wf_thread_now()->fiber->sleeper;
@@ -50,7 +52,7 @@ bool wf_settle_cancelled(struct wf_sleeper *who)
     return true;
 }
 
-void wf_ready(struct wf_sleeper *who)
+void wf_ready_other(struct wf_sleeper *who)
 {
     if (!who->fiber) {
         wf_store_release(&who->phase, WF_AWAKE); /* pairs with wf_wait_thread; its stack may be gone from here on */
@@ -97,9 +99,8 @@ void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
         me->fiber->deaf = false;
 }
 
-bool wf_on_copied_stack(const void *p)
+bool wf_on_copied_stack_other(const struct wf_thread *t, const void *p)
 {
-    struct wf_thread *t = wf_thread_now();
     for (const weft_coro *c = t->fiber ? t->current : NULL; c; c = c->resumer) {
         if (c->shared && (const char *)p >= c->shared->low && (const char *)p < c->shared->high)
             return true;
@@ -107,13 +108,22 @@ bool wf_on_copied_stack(const void *p)
     return false;
 }
 
+/* Whether the caller has got the token that was there. */
+static bool take_token(struct wf_sleeper *who)
+{
+    return wf_load(&who->bits) & WF_TOKEN && wf_and(&who->bits, ~(uint32_t)WF_TOKEN) & WF_TOKEN;
+}
+
 /* A token is eaten here, after the fiber was left: one that comes later finds it PARKED. */
 bool wf_commit_park(struct wf_sleeper *me, void *arg)
 {
     (void)arg;
-    if (!(wf_load(&me->bits) & WF_TOKEN) || !wf_settle(me, 0))
-        return true; /* there is none; or who brought it has settled, and clears it */
-    wf_and(&me->bits, ~(uint32_t)WF_TOKEN);
+    if (!take_token(me))
+        return true; /* who brings one from now on finds it PARKED */
+    if (!wf_settle(me, 0)) {
+        wf_or(&me->bits, WF_TOKEN); /* it goes on by itself: for the next time */
+        return true;
+    }
     wf_worker_woken(wf_load(&me->fiber->home), me->fiber);
     return true;
 }
@@ -123,10 +133,8 @@ int weft_park(weft_time deadline)
     struct wf_sleeper own, *me = wf_sleeper(&own);
     if (!me->fiber)
         return -ENXIO;
-    if (wf_load(&me->bits) & WF_TOKEN) {
-        wf_and(&me->bits, ~(uint32_t)WF_TOKEN);
+    if (take_token(me))
         return 0;
-    }
     if (wf_time_is_now(deadline))
         return -EAGAIN;
     return wf_wait(me, "unpark", wf_commit_park, NULL, deadline);
@@ -135,17 +143,16 @@ int weft_park(weft_time deadline)
 /* True: it was parked, and the caller must make it ready. False: it has a token, if `leave` says so. */
 static bool give_token(struct wf_sleeper *who, bool leave)
 {
-    uint32_t parked = WF_PARKED;
-    if (wf_cas(&who->phase, &parked, WF_SETTLED))
-        return true;
-    if (!leave || wf_or(&who->bits, WF_TOKEN) & WF_TOKEN)
-        return false;
-    wf_fence(); /* pairs with wf_sleeper_begin's */
-    parked = WF_PARKED;
-    if (!wf_cas(&who->phase, &parked, WF_SETTLED))
-        return false;
-    wf_and(&who->bits, ~(uint32_t)WF_TOKEN);
-    return true;
+    for (;;) {
+        uint32_t parked = WF_PARKED;
+        if (wf_cas(&who->phase, &parked, WF_SETTLED))
+            return true;
+        if (!leave || wf_or(&who->bits, WF_TOKEN) & WF_TOKEN)
+            return false;
+        wf_fence(); /* pairs with wf_sleeper_begin's */
+        if (wf_load(&who->phase) != WF_PARKED || !take_token(who))
+            return false;
+    }
 }
 
 static bool unpark(weft_fiber *f, bool leave_token)
@@ -159,6 +166,7 @@ static bool unpark(weft_fiber *f, bool leave_token)
 
 void weft_unpark(weft_fiber *f)
 {
+    wf_slice_here();
     if (f)
         unpark(f, true);
 }
@@ -167,11 +175,11 @@ bool wf_unpark_on(weft_fiber *f, struct wf_worker *on)
 {
     bool elsewhere = on != wf_load(&f->home);
     if (elsewhere)
-        wf_store(&f->forward, on);
+        wf_store(&f->forward, (uint16_t)(on->index + 1));
     if (unpark(f, false))
         return true;
     if (elsewhere)
-        wf_store(&f->forward, NULL);
+        wf_store(&f->forward, 0);
     return false;
 }
 
@@ -185,6 +193,7 @@ static void cancel(weft_fiber *f)
 
 int weft_cancel(weft_fiber *f)
 {
+    wf_slice_here();
     if (!f)
         return -EINVAL;
     if (wf_load(&f->state) == WEFT_FIBER_DONE)
@@ -195,6 +204,7 @@ int weft_cancel(weft_fiber *f)
 
 bool weft_cancelled(void)
 {
+    wf_slice_here();
     weft_fiber *f = wf_thread_now()->fiber;
     return f && wf_load(&f->sleeper.bits) & WF_CANCEL;
 }
@@ -202,7 +212,7 @@ bool weft_cancelled(void)
 /* Ours to end, so it is there while we look. */
 static void cancel_if_ours(weft_fiber *f, void *arg)
 {
-    uint8_t state = wf_load(&f->state);
+    uint32_t state = wf_load(&f->state);
     if (wf_load(&f->home) == arg && (state == WEFT_FIBER_PARKED || state == WEFT_FIBER_READY))
         cancel(f);
 }

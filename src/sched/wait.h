@@ -35,7 +35,7 @@
 #include "sched/worker.h"
 
 /* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
-struct wf_sleeper *wf_sleeper(struct wf_sleeper *own);
+static inline struct wf_sleeper *wf_sleeper(struct wf_sleeper *own);
 
 /* A pointer that tells fibers and plain threads apart from each other: for owners. Never NULL. */
 const void *wf_whoami(void);
@@ -77,7 +77,7 @@ bool wf_unpark_on(weft_fiber *f, struct wf_worker *on);
 static inline bool wf_settle(struct wf_sleeper *who, int result);
 
 /* Makes one that the caller settled go on. Any thread. After it `who` is not the caller's to touch. */
-void wf_ready(struct wf_sleeper *who);
+static inline void wf_ready(struct wf_sleeper *who);
 
 static inline bool wf_waits(uint32_t phase)
 {
@@ -146,11 +146,22 @@ static inline void wf_waiters_remove(struct wf_waiters *l, struct wf_waiter *w)
     w->prev = w; /* not linked */
 }
 
+/* The same for the first one. */
+static inline void wf_waiters_remove_first(struct wf_waiters *l, struct wf_waiter *w)
+{
+    l->first = w->next;
+    if (w->next)
+        w->next->prev = NULL;
+    else
+        l->last = NULL;
+    w->prev = w; /* not linked */
+}
+
 /* Takes waiters out, first come first, until one is won; NULL: there is none. */
 static inline struct wf_waiter *wf_waiters_win_first(struct wf_waiters *l, int result)
 {
     for (struct wf_waiter *w; (w = l->first) != NULL;) {
-        wf_waiters_remove(l, w);
+        wf_waiters_remove_first(l, w);
         if (wf_settle(w->who, result))
             return w;
     }
@@ -187,6 +198,36 @@ static inline __attribute__((always_inline)) int wf_wait_unlocking(struct wf_sle
 }
 
 /* Whether `p` lies on the shared stack of the calling fiber, where others must not touch it while the fiber waits. */
-bool wf_on_copied_stack(const void *p);
+static inline bool wf_on_copied_stack(const void *p);
+
+struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own);
+void wf_ready_other(struct wf_sleeper *who);
+bool wf_on_copied_stack_other(const struct wf_thread *t, const void *p);
+
+static inline struct wf_sleeper *wf_sleeper(struct wf_sleeper *own)
+{
+    struct wf_thread *t = wf_thread_now();
+    return wf_likely(t->fiber && t->worker->slice == 0) ? &t->fiber->sleeper : wf_sleeper_other(t, own);
+}
+
+/* Inline: a fiber that a fiber of the same worker wakes, with nothing special about either. See wf_worker_woken. */
+static inline void wf_ready(struct wf_sleeper *who)
+{
+    weft_fiber *f = who->fiber;
+    struct wf_thread *t = wf_thread_now();
+    if (wf_likely(f && t->fiber && wf_load(&f->home) == t->worker && f->simple && !t->worker->slot)) {
+        wf_store(&f->state, WEFT_FIBER_READY);
+        wf_store(&t->worker->slot, f);
+    } else {
+        wf_ready_other(who);
+    }
+}
+
+static inline bool wf_on_copied_stack(const void *p)
+{
+    const struct wf_thread *t = wf_thread_now();
+    bool private = !t->fiber || (!t->fiber->shared && t->current == t->fiber->coro);
+    return wf_unlikely(!private) && wf_on_copied_stack_other(t, p);
+}
 
 #endif

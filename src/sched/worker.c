@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "coro/cxx.h"
 #include "coro/mount.h"
 #include "sched/idle.h"
 #include "sched/pick.h"
@@ -34,7 +35,7 @@ static void *fiber_main(void *arg)
 static inline bool start_on_spare(struct wf_worker *w, weft_fiber *f)
 {
     weft_coro *base = w->spare;
-    if (!base || base->class != f->class || f->flags & ~WEFT_MIGRATE || f->shared)
+    if (!base || base->class != f->class || f->flags & ~(WEFT_MIGRATE | WEFT_CXX) || f->shared)
         return false;
     w->spare = NULL;
     wf_base_rerun(base, f->id, f->name, fiber_main, f);
@@ -47,7 +48,7 @@ static inline bool start_on_spare(struct wf_worker *w, weft_fiber *f)
 WF_NOINLINE static bool start(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_base_opts o = {.class = f->class,
-                             .flags = f->flags & (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE),
+                             .flags = f->flags & (WEFT_FPENV | WEFT_MEASURE),
                              .shared = f->shared,
                              .id = f->id,
                              .name = f->name};
@@ -87,16 +88,8 @@ static void finish(struct wf_worker *w, weft_fiber *f)
         wf_shared_unbind(f->shared);
     wf_store(&f->state, WEFT_FIBER_DONE);
     wf_store(&w->counts.ended, w->counts.ended + 1);
-    uintptr_t was = wf_load(&f->join);
-    if (was != WF_JOIN_DETACHED)
-        was = wf_exchange(&f->join, WF_JOIN_DONE); /* pairs with join.c: value is there; f is no longer ours */
-    if (was == WF_JOIN_DETACHED) {
+    if (wf_load(&f->join) == WF_JOIN_DETACHED || !wf_join_ended(f))
         wf_fiber_release(w, f);
-    } else if (was != WF_JOIN_OPEN) {
-        struct wf_sleeper *joiner = (struct wf_sleeper *)was;
-        if (wf_settle(joiner, 0))
-            wf_ready(joiner);
-    }
 }
 
 static void commit_other(struct wf_worker *w, weft_fiber *f)
@@ -117,12 +110,14 @@ static void commit_other(struct wf_worker *w, weft_fiber *f)
  * The commit step of a fiber that waits: it has been left, so it may be seen. From the moment it is WAITING and the step
  * has published it, others may settle it; it then comes to our inbox or queue, and is not ours to touch before.
  */
-void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
+WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
     wf_store(&f->state, WEFT_FIBER_PARKED);
-    if (wf_likely(step.fn == wf_commit_unlock && f->until == INT64_MAX && !f->deaf)) { /* most waits */
+    f->simple = step.fn == wf_commit_unlock && f->until == INT64_MAX && !f->deaf;
+    if (wf_likely(f->simple)) { /* most waits */
+        f->simple = w->hops;
         bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
         wf_unlock(step.arg);
         if (wf_unlikely(goes_on))
@@ -154,6 +149,8 @@ static void expire(struct wf_worker *w)
 static void look_at_clock(struct wf_worker *w)
 {
     w->now = wf_clock_now();
+    if (wf_unlikely(!w->eh))
+        w->eh = wf_eh_here();
     if (wf_wheel_count(&w->wheel) > 0)
         expire(w);
     if (wf_unlikely(w->now - w->settled > SETTLE_NS))
@@ -184,9 +181,14 @@ static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_
     if (w->slice)
         w->slice_end = wf_clock_now() + w->slice;
     wf_store(&w->counts.switches, w->counts.switches + 1);
+    struct wf_eh_globals own;
+    if (wf_unlikely(w->eh))
+        wf_eh_change(w->eh, &own, &f->coro->eh);
     int rc = wf_mount(t, f->coro, f->inner);
     f = t->fiber; /* it may have hopped to others */
     t->fiber = NULL;
+    if (wf_unlikely(w->eh))
+        wf_eh_change(w->eh, &f->coro->eh, &own);
     if (wf_unlikely(rc != 0)) {
         no_memory(w, f);
         return;
@@ -246,9 +248,10 @@ WF_COLD static int work_once(struct wf_worker *w)
 static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
     look_at_clock(w);
-    bool direct = w->sched->dispatch == WEFT_DIRECT;
+    bool always = w->sched->dispatch == WEFT_DIRECT ||
+                  w->set; /* a policy reads the clock anyway, and slices are long */
     while (!is_over(w, until)) {
-        if (wf_unlikely(w->tick % WF_LOOK_EVERY == 0 || direct)) {
+        if (wf_unlikely(w->tick % WF_LOOK_EVERY == 0 || always)) {
             look_at_clock(w);
             if (w->now >= deadline)
                 return is_done(w, until) ? 0 : -ETIMEDOUT;

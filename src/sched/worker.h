@@ -72,17 +72,18 @@ struct wf_worker {
     enum wf_left left;
     weft_fiber *left_behind; /* it hopped away to wait, and its commit step is to be done at once; or NULL */
     bool solo;               /* const: the only worker, nobody steals */
-    bool hops;         /* a yield may go straight to the next fiber: FIFO, nothing direct, and no turns are counted */
-    bool searching;    /* counted in sched->searching */
-    bool listed;       /* among the idle. guarded by: sched->idle_lock */
-    int *errno_at;     /* const while the thread runs */
-    int64_t woken_at;  /* the end of the last sleep */
-    int64_t now;       /* the clock at the last look: for ages */
-    int64_t slice;     /* const: 0: none */
-    int64_t slice_end; /* of the fiber that runs */
-    void *set;         /* the policy's, NULL: FIFO */
-    size_t set_count;  /* atomic: others look */
-    weft_coro *spare;  /* the base of the last fiber that ended, if it is plain: for the next one; or NULL */
+    bool hops;      /* a yield may go straight to the next fiber: FIFO, nothing direct, and no turns are counted */
+    bool searching; /* counted in sched->searching */
+    bool listed;    /* among the idle. guarded by: sched->idle_lock */
+    struct wf_eh_globals *eh; /* the thread's C++ exception globals; NULL: there is no C++ */
+    int *errno_at;            /* const while the thread runs */
+    int64_t woken_at;         /* the end of the last sleep */
+    int64_t now;              /* the clock at the last look: for ages */
+    int64_t slice;            /* const: 0: none */
+    int64_t slice_end;        /* of the fiber that runs */
+    void *set;                /* the policy's, NULL: FIFO */
+    size_t set_count;         /* atomic: others look */
+    weft_coro *spare;         /* the base of the last fiber that ended, if it is plain: for the next one; or NULL */
     struct wf_records records;
     struct wf_counts counts;
     struct wf_worker *idle_next, *idle_prev; /* guarded by: sched->idle_lock */
@@ -135,6 +136,9 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f);
 
 /* Nobody has a handle of a fiber that has ended or never began: its record is free. `w`: the caller's worker, or NULL. */
 void wf_fiber_release(struct wf_worker *w, weft_fiber *f);
+
+/* A fiber has ended, and its value is there: gives it to whoever joins it. False: it is detached, release it. */
+bool wf_join_ended(weft_fiber *f);
 
 /* Releases a fiber that never began, with what it was given; its join is GONE. */
 void wf_fiber_drop(weft_fiber *f);

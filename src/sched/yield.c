@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "coro/cxx.h"
 #include "coro/mount.h"
 #include "sched/queue.h"
 #include "sched/slice.h"
@@ -25,9 +26,8 @@ weft_time weft_in(weft_span d)
 /* Whether the way from f straight to `next`, of the same worker, is as good as that through the worker. */
 static inline bool may_hop(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, const weft_fiber *next)
 {
-    return w->hops && (w->tick + 1) % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
-           next->coro && next->inner == next->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) &&
-           wf_may_hop(next->coro);
+    return w->hops && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
+           next->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) && wf_may_hop(next->coro);
 }
 
 /* What run() in worker.c does before and after. */
@@ -37,6 +37,8 @@ static inline void *hop(struct wf_thread *t, struct wf_worker *w, weft_fiber *f,
     f->inner = f->coro;
     f->kept_errno = *w->errno_at;
     *w->errno_at = next->kept_errno;
+    if (wf_unlikely(w->eh))
+        wf_eh_change(w->eh, &f->coro->eh, &next->coro->eh);
     wf_store(&next->state, WEFT_FIBER_RUNNING);
     t->fiber = next;
     wf_store(&w->counts.switches, w->counts.switches + 1);
@@ -58,7 +60,7 @@ static inline void *hop_in_turn(struct wf_thread *t, struct wf_worker *w, weft_f
     return hop(t, w, f, next);
 }
 
-WF_ENTRY void weft_yield(void)
+WF_HOT WF_ENTRY void weft_yield(void)
 {
     struct wf_thread *t = &wf_thread_self;
     weft_fiber *f = t->fiber;
@@ -75,7 +77,7 @@ WF_ENTRY void weft_yield(void)
         wf_leave(t, WF_LEFT_YIELD);
 }
 
-void *wf_leave_waiting(weft_fiber *f)
+WF_HOT void *wf_leave_waiting(weft_fiber *f)
 {
     struct wf_thread *t = &wf_thread_self;
     struct wf_worker *w = t->worker;

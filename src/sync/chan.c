@@ -60,10 +60,10 @@ static void pop(weft_chan *c, void *value)
 }
 
 /* Takes waiters out, first come first, until one is won; NULL: there is none. `closed`: added to its result. */
-static struct wf_waiter *win_first(weft_chan *c, struct wf_waiters *list, uint32_t closed)
+static inline struct wf_waiter *win_first(weft_chan *c, struct wf_waiters *list, uint32_t closed)
 {
     for (struct wf_waiter *w; (w = list->first) != NULL;) {
-        wf_waiters_remove(list, w);
+        wf_waiters_remove_first(list, w);
         if (wf_settle(w->who, (int)(w->index | closed))) {
             c->waiting--;
             return w;
@@ -72,7 +72,7 @@ static struct wf_waiter *win_first(weft_chan *c, struct wf_waiters *list, uint32
     return NULL;
 }
 
-int wf_chan_send_now(weft_chan *c, const void *value, struct wf_sleeper **woken)
+static inline __attribute__((always_inline)) int send_now(weft_chan *c, const void *value, struct wf_sleeper **woken)
 {
     if (c->closed)
         return -EPIPE;
@@ -88,7 +88,7 @@ int wf_chan_send_now(weft_chan *c, const void *value, struct wf_sleeper **woken)
     return 0;
 }
 
-int wf_chan_recv_now(weft_chan *c, void *value, struct wf_sleeper **woken)
+static inline __attribute__((always_inline)) int recv_now(weft_chan *c, void *value, struct wf_sleeper **woken)
 {
     bool any = c->count > 0;
     if (any)
@@ -102,6 +102,16 @@ int wf_chan_recv_now(weft_chan *c, void *value, struct wf_sleeper **woken)
         *woken = sender->who;
     }
     return any || sender ? 0 : c->closed ? -EPIPE : -EAGAIN;
+}
+
+int wf_chan_send_now(weft_chan *c, const void *value, struct wf_sleeper **woken)
+{
+    return send_now(c, value, woken);
+}
+
+int wf_chan_recv_now(weft_chan *c, void *value, struct wf_sleeper **woken)
+{
+    return recv_now(c, value, woken);
 }
 
 /* Under the lock, which it releases: waits for the other half, which finds the value's place in the waiter. */
@@ -144,13 +154,13 @@ static WF_COLD int recv_copy(weft_chan *c, void *value, weft_time deadline)
     return rc;
 }
 
-int weft_chan_send(weft_chan *c, const void *value, weft_time deadline)
+WF_HOT int weft_chan_send(weft_chan *c, const void *value, weft_time deadline)
 {
     if (wf_unlikely(!c || (!value && c->elem > 0)))
         return -EINVAL;
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
     wf_lock(&c->lock);
-    int rc = wf_chan_send_now(c, value, &woken);
+    int rc = send_now(c, value, &woken);
     bool waits = rc == -EAGAIN && !wf_time_is_now(deadline), moves = waits && c->elem > 0 && wf_on_copied_stack(value);
     if (waits && !moves)
         return wait_for_other_half(c, true, (void *)(uintptr_t)value, me, deadline);
@@ -162,13 +172,13 @@ int weft_chan_send(weft_chan *c, const void *value, weft_time deadline)
     return rc;
 }
 
-int weft_chan_recv(weft_chan *c, void *value, weft_time deadline)
+WF_HOT int weft_chan_recv(weft_chan *c, void *value, weft_time deadline)
 {
     if (wf_unlikely(!c || (!value && c->elem > 0)))
         return -EINVAL;
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
     wf_lock(&c->lock);
-    int rc = wf_chan_recv_now(c, value, &woken);
+    int rc = recv_now(c, value, &woken);
     bool waits = rc == -EAGAIN && !wf_time_is_now(deadline), moves = waits && c->elem > 0 && wf_on_copied_stack(value);
     if (waits && !moves)
         return wait_for_other_half(c, false, value, me, deadline);

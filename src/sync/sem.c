@@ -48,7 +48,7 @@ static int wait_sealed(weft_sem *s, weft_time deadline)
     return rc;
 }
 
-int weft_sem_wait(weft_sem *s, weft_time deadline)
+WF_HOT int weft_sem_wait(weft_sem *s, weft_time deadline)
 {
     if (!s)
         return -EINVAL;
@@ -63,7 +63,7 @@ int weft_sem_wait(weft_sem *s, weft_time deadline)
     return wait_sealed(s, deadline);
 }
 
-int weft_sem_post(weft_sem *s)
+WF_HOT int weft_sem_post(weft_sem *s)
 {
     if (!s)
         return -EINVAL;

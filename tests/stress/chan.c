@@ -48,7 +48,7 @@ static weft_time closing_time;
 
 static unsigned pick(struct flow *f, unsigned n)
 {
-    return (unsigned)(test_random(&f->random) >> 33) % n;
+    return n > 1 ? (unsigned)(test_random(&f->random) >> 33) % n : 0;
 }
 
 static weft_time some_time(struct flow *f, bool may_wait_for_ever)
@@ -65,9 +65,11 @@ static unsigned some_channels(struct flow *f, unsigned open, unsigned *which)
     unsigned n = 0;
     for (unsigned c = 0; c < CHANNELS; c++) {
         if (open >> c & 1) {
-            unsigned at = pick(f, ++n);
-            which[n - 1] = which[at];
+            unsigned at = pick(f, n + 1);
+            if (at < n)
+                which[n] = which[at];
             which[at] = c;
+            n++;
         }
     }
     return n;

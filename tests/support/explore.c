@@ -133,10 +133,33 @@ void wf_explore_fence(void)
         memory_fence(step());
 }
 
+/* The others pass their fences at moments of their own between our two. */
+void wf_explore_heavy(void)
+{
+    if (running == NOBODY)
+        return;
+    int self = step();
+    memory_fence(self);
+    for (int i = 1; i < thread_count; i++) {
+        step();
+        memory_fence((self + i) % thread_count);
+    }
+    step();
+    memory_fence(self);
+}
+
+/* Who waits gives way: else a schedule's steps could be used up before a thread that is seldom picked is through. */
 void wf_explore_relax(void)
 {
-    if (running != NOBODY)
-        step();
+    if (running == NOBODY)
+        return;
+    next = pick();
+    step();
+}
+
+int explore_self(void)
+{
+    return running;
 }
 
 /* --- the schedules --- */
@@ -163,7 +186,7 @@ static void begin(const struct explore *what, uint64_t seed)
     }
     turn = explore_random(4);
     unsigned publish = explore_random(6), old = 1 + explore_random(3);
-    memory_begin((struct memory_habits){.publish = publish, .old = old});
+    memory_begin((struct memory_habits){.publish = publish, .old = old, .plain_stacks = what->plain_stacks});
     trace_begin();
 }
 

@@ -29,6 +29,7 @@
  *                     succeeds; one that fails only acquires
  *   fence             empties the buffer; orders all fences among each other: what was visible to one is to the next.
  *                     Loads before it have then acquired, and stores after it carry its view
+ *   heavy             a fence of the caller, then one of every other thread, then one of the caller again: membarrier
  *
  * Every result is one that C11 allows (with C++20's release sequences: read-modify-writes alone go on with them), so a
  * failure is a mistake of the protocol. Not all that C11 allows is tried: no load sees what is stored later in the
@@ -52,6 +53,7 @@ struct explore {
     void (*threads[EXPLORE_THREADS])(int number); /* up to the first NULL; each gets its own number, from 0 */
     void (*check)(void);                          /* after each schedule, when all is visible; may be NULL */
     unsigned schedules;                           /* 0: 20,000 */
+    bool plain_stacks;                            /* what is on a thread's stack is its own, as by explore_plain */
 };
 
 /*
@@ -65,6 +67,18 @@ bool explore_one(const struct explore *what, uint64_t seed);
 
 /* A random number below n, for the threads and set_up: part of the schedule. */
 unsigned explore_random(unsigned n);
+
+/* The number of the thread that runs; -1 in set_up and check. */
+int explore_self(void);
+
+/* wf_barrier_heavy where that is asymmetric (base/barrier.h): for the test to put in its place. */
+void wf_explore_heavy(void);
+
+/*
+ * Memory of which its one writer reads without wf_load what it has stored: stores there leave the buffer at once. Others
+ * may still read what was there before. 16 places at most; for all schedules of the program.
+ */
+void explore_plain(const void *p, size_t bytes);
 
 /* Names memory, for the steps that are printed: "name+offset". 16 names at most; for all schedules of the program. */
 void explore_name(const void *p, size_t bytes, const char *name);

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/stack.h>
+
 #include "support/explore_parts.h"
 
-enum { LOCATIONS = 128, BUFFERED = 16 };
+enum { LOCATIONS = 128, BUFFERED = 16, PLAIN = 16 };
 
 /* For each location the place in its history of the oldest value that may still be read. */
 struct view {
@@ -52,6 +54,17 @@ static struct value values[EXPLORE_STEPS + LOCATIONS]; /* a step makes one at mo
 static size_t value_count;
 static struct view last_fence; /* the view of whoever passed a fence last */
 
+static struct {
+    const char *start, *end;
+} plain[PLAIN]; /* see explore_plain */
+static int plain_count;
+
+static void give_up(const char *why)
+{
+    fprintf(stderr, "explore: %s\n", why);
+    abort();
+}
+
 void memory_begin(struct memory_habits now)
 {
     habits = now;
@@ -88,6 +101,32 @@ uintptr_t memory_modified(uintptr_t old, size_t size, enum modification how, uin
     return of_size(how == ADD ? old + v : how == OR ? old | v : how == AND ? old & v : v, size);
 }
 
+void explore_plain(const void *p, size_t bytes)
+{
+    if (plain_count == PLAIN)
+        give_up("too many places for explore_plain");
+    plain[plain_count].start = p;
+    plain[plain_count++].end = (const char *)p + bytes;
+}
+
+/* On the stack of who runs, or near it. */
+static bool is_on_stack(const char *p)
+{
+    const char *here = __builtin_frame_address(0);
+    return p > here && p < here + WEFT_STACK_DEFAULT;
+}
+
+static bool is_plain(const char *p)
+{
+    if (habits.plain_stacks && is_on_stack(p))
+        return true;
+    for (int i = 0; i < plain_count; i++) {
+        if (p >= plain[i].start && p < plain[i].end)
+            return true;
+    }
+    return false;
+}
+
 /* --- views and histories --- */
 
 static void see(struct view *view, const struct view *also)
@@ -111,12 +150,6 @@ static uint16_t append(int l, uintptr_t bits, const struct view *carries)
     at->newest = v;
     memory_write(at->p, at->size, bits);
     return v->place;
-}
-
-static void give_up(const char *why)
-{
-    fprintf(stderr, "explore: %s\n", why);
-    abort();
 }
 
 /* The location at p. A new one's history begins with what is in memory. */
@@ -238,6 +271,10 @@ void memory_store(int thread, void *p, size_t size, uintptr_t v, bool release)
     last->bits = of_size(v, size);
     last->carries = release ? t->view : t->fenced;
     trace_step(thread, release ? "store_release" : "store", p, "%lx", last->bits, 0);
+    if (release && is_plain(p))
+        publish_all(t);
+    else if (is_plain(p))
+        publish(t, t->buffered - 1);
 }
 
 /* Reads the newest value and writes the next one. */

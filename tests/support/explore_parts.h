@@ -21,8 +21,9 @@ bool explore_chance(unsigned bits);
 
 /* Each schedule has habits of its own, as some mistakes need haste and some need patience: chances of 1 in 2^n. */
 struct memory_habits {
-    unsigned publish; /* that a buffered store leaves its buffer, at each step */
-    unsigned old;     /* that a load looks for an old value */
+    unsigned publish;  /* that a buffered store leaves its buffer, at each step */
+    unsigned old;      /* that a load looks for an old value */
+    bool plain_stacks; /* as in struct explore */
 };
 
 enum modification { EXCHANGE, ADD, OR, AND };

@@ -189,6 +189,18 @@ static inline void *spins(void *arg)
     return NULL;
 }
 
+/* A thread's: lets a scheduler stop for as long as it takes. */
+static inline void *stops(void *s)
+{
+    return ptr(weft_sched_stop(s, WEFT_FOREVER));
+}
+
+/* Returns when a scheduler that another thread stops takes no more work. */
+static inline void await_draining(weft_sched *s)
+{
+    AWAIT(weft_sched_go(s, NULL, NULL, returns_at_once, NULL) == -ESHUTDOWN);
+}
+
 /* The injected clock. It stands still between two calls; from clock_begin to clock_end it is not the real one. */
 static inline void clock_begin(void)
 {

@@ -108,11 +108,6 @@ TEST(start_of_one_that_runs_is_ealready)
     end_sched(s);
 }
 
-static void *stops(void *s)
-{
-    return ptr(weft_sched_stop(s, WEFT_FOREVER));
-}
-
 TEST(stop_while_another_thread_stops_it_is_ealready)
 {
     int over = 0;
@@ -120,7 +115,7 @@ TEST(stop_while_another_thread_stops_it_is_ealready)
     weft_sched *s = running_sched(2);
     CHECK_INT(weft_sched_go(s, NULL, NULL, spins, &over), ==, 0);
     pthread_t other = new_thread(stops, s);
-    AWAIT(weft_sched_go(s, NULL, NULL, returns_at_once, NULL) == -ESHUTDOWN);
+    await_draining(s);
     CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, -EALREADY);
     CHECK_INT(weft_sched_start(s), ==, -EALREADY);
     CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, -ESHUTDOWN);

@@ -59,11 +59,15 @@ static void count_both_zero(void)
 TEST(a_store_may_be_seen_after_a_later_load_but_for_a_fence)
 {
     surprises = plain_results = 0;
-    explore(&(struct explore){zero, {store_x_load_y, store_y_load_x}, count_both_zero, ENOUGH});
+    explore(&(struct explore){
+        .set_up = zero, .threads = {store_x_load_y, store_y_load_x}, .check = count_both_zero, .schedules = ENOUGH});
     CHECK_INT(surprises, >, 0);
     CHECK_INT(plain_results, >, 0);
     surprises = 0;
-    explore(&(struct explore){zero, {store_x_fence_load_y, store_y_fence_load_x}, count_both_zero, ENOUGH});
+    explore(&(struct explore){.set_up = zero,
+                              .threads = {store_x_fence_load_y, store_y_fence_load_x},
+                              .check = count_both_zero,
+                              .schedules = ENOUGH});
     CHECK_INT(surprises, ==, 0);
 }
 
@@ -91,7 +95,10 @@ static void count_first_stores_last(void)
 TEST(stores_to_two_locations_may_change_places)
 {
     surprises = plain_results = 0;
-    explore(&(struct explore){zero, {store_x_store_y, store_y_store_x}, count_first_stores_last, ENOUGH});
+    explore(&(struct explore){.set_up = zero,
+                              .threads = {store_x_store_y, store_y_store_x},
+                              .check = count_first_stores_last,
+                              .schedules = ENOUGH});
     CHECK_INT(surprises, >, 0);
     CHECK_INT(plain_results, >, 0);
 }
@@ -166,7 +173,8 @@ static void count_message_without_contents(void)
 static unsigned surprises_of_message(void (*sender)(int), void (*receiver)(int))
 {
     surprises = plain_results = 0;
-    explore(&(struct explore){zero, {sender, receiver}, count_message_without_contents, ENOUGH});
+    explore(&(struct explore){
+        .set_up = zero, .threads = {sender, receiver}, .check = count_message_without_contents, .schedules = ENOUGH});
     CHECK_INT(plain_results, >, 0); /* it arrives */
     return surprises;
 }
@@ -215,8 +223,10 @@ static void zero_all(void)
 TEST(a_message_can_be_passed_on)
 {
     surprises = plain_results = 0;
-    explore(&(struct explore){
-        zero_all, {send_released, pass_on, receive_what_was_passed_on}, count_message_without_contents, ENOUGH});
+    explore(&(struct explore){.set_up = zero_all,
+                              .threads = {send_released, pass_on, receive_what_was_passed_on},
+                              .check = count_message_without_contents,
+                              .schedules = ENOUGH});
     CHECK_INT(plain_results, >, 0);
     CHECK_INT(surprises, ==, 0);
 }
@@ -242,7 +252,7 @@ static void watch(int self)
 
 TEST(nobody_goes_back_in_the_history_of_one_location)
 {
-    explore(&(struct explore){zero, {count_up, watch, watch}, NULL, ENOUGH});
+    explore(&(struct explore){.set_up = zero, .threads = {count_up, watch, watch}, .schedules = ENOUGH});
 }
 
 static void add_in_one_step(int self)
@@ -273,9 +283,15 @@ static void count_lost(void)
 TEST(two_steps_can_lose_what_one_step_cannot)
 {
     surprises = 0;
-    explore(&(struct explore){zero, {add_in_one_step, add_by_cas, add_in_one_step}, count_lost, ENOUGH});
+    explore(&(struct explore){.set_up = zero,
+                              .threads = {add_in_one_step, add_by_cas, add_in_one_step},
+                              .check = count_lost,
+                              .schedules = ENOUGH});
     CHECK_INT(surprises, ==, 0);
-    explore(&(struct explore){zero, {add_in_two_steps, add_by_cas, add_in_two_steps}, count_lost, ENOUGH});
+    explore(&(struct explore){.set_up = zero,
+                              .threads = {add_in_two_steps, add_by_cas, add_in_two_steps},
+                              .check = count_lost,
+                              .schedules = ENOUGH});
     CHECK_INT(surprises, >, 0);
 }
 
@@ -311,7 +327,10 @@ static void check_all_sizes(void)
 
 TEST(operations_keep_to_the_size_and_sign_of_their_operand)
 {
-    explore_one(&(struct explore){reset_all_sizes, {modify_all_sizes}, check_all_sizes, 1}, 1);
+    explore_one(
+        &(struct explore){
+            .set_up = reset_all_sizes, .threads = {modify_all_sizes}, .check = check_all_sizes, .schedules = 1},
+        1);
 }
 
 /* --- schedules --- */
@@ -329,7 +348,7 @@ static void mix(int self)
 
 TEST(a_seed_is_a_schedule)
 {
-    const struct explore mixed = {zero, {mix, mix, mix}, NULL, 1};
+    const struct explore mixed = {.set_up = zero, .threads = {mix, mix, mix}, .schedules = 1};
     unsigned differ = 0;
     for (uint64_t seed = 0; seed < 100; seed++) {
         uint64_t results[3];
@@ -362,12 +381,12 @@ static void expects_too_much(int self)
 static void explore_a_mistake(void)
 {
     explore_name(&x, sizeof x, "ex");
-    explore(&(struct explore){zero, {expects_too_much, wait_for_nobody}, NULL, ENOUGH});
+    explore(&(struct explore){.set_up = zero, .threads = {expects_too_much, wait_for_nobody}, .schedules = ENOUGH});
 }
 
 static void explore_an_endless_loop(void)
 {
-    explore(&(struct explore){zero, {wait_for_nobody}, NULL, ENOUGH});
+    explore(&(struct explore){.set_up = zero, .threads = {wait_for_nobody}, .schedules = ENOUGH});
 }
 
 static void forget_failures(void)

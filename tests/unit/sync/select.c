@@ -136,7 +136,7 @@ static void waits_for_each(void)
 {
     weft_chan *a = new_chan(sizeof(int), 0), *b = new_chan(sizeof(int), 0), *c = new_chan(sizeof(int), 0);
     weft_event e = {0};
-    int in = 7, out = 0, v;
+    int in = 7, out = 0, v = 0;
     struct call s;
     for (int which = 0; which < 4 && !test_has_failed(); which++) {
         weft_case k[4] = {sending(a, &in), receiving(b, &out), waiting_for(&e), receiving(c, &v)};
@@ -300,9 +300,10 @@ enum { LOTS = 300 };
 static void selects_among_lots(void)
 {
     static weft_chan *c[LOTS];
-    static weft_case k[LOTS];
+    weft_case *k = calloc(LOTS, sizeof *k);
     int v = 1, out[LOTS] = {0};
     struct call s;
+    REQUIRE(k != NULL);
     for (int i = 0; i < LOTS; i++) {
         c[i] = i % 3 == 2 ? c[i - 1] : new_chan(sizeof(int), 0); /* each third is there twice */
         k[i] = receiving(c[i], &out[i]);
@@ -323,6 +324,7 @@ static void selects_among_lots(void)
         if (i % 3 != 2)
             CHECK_INT(weft_chan_free(c[i]), ==, 0);
     }
+    free(k);
 }
 
 TEST(there_may_be_hundreds_of_cases)

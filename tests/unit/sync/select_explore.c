@@ -7,6 +7,15 @@
  */
 #define WF_EXPLORE 1
 
+#include <sched.h>
+#include <time.h>
+
+#include "base/atomic.h"
+
+/* Who waits long for a lock lets others go on, which is a step as any other. */
+#define sched_yield() wf_cpu_relax()
+#define nanosleep(span, rest) wf_cpu_relax()
+
 #include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
 #include "sched/wait.c"  // NOLINT(bugprone-suspicious-include)
 #include "sync/chan.c"   // NOLINT(bugprone-suspicious-include)

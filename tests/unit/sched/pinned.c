@@ -1,0 +1,162 @@
+/*
+ * Where fibers run: bound ones on their worker, started ones on the thread they started on, those that may move
+ * anywhere, and those that have not started wherever there is a free worker.
+ */
+#include "unit/sched/ground.h"
+
+enum { WORKERS = 4 };
+
+/* Waits in every way that there is. */
+static void wait_somehow(int i)
+{
+    switch (i % 4) {
+    case 0:
+        weft_yield();
+        break;
+    case 1:
+        CHECK_INT(weft_sleep(WEFT_US), ==, 0);
+        break;
+    case 2:
+        CHECK_INT(weft_park(weft_in(WEFT_US)), ==, -ETIMEDOUT);
+        break;
+    default:
+        ended(go(returns_at_once, NULL));
+    }
+}
+
+static void *stays_where_it_is_bound(void *arg)
+{
+    for (int i = 0; i < 100; i++) {
+        CHECK_INT(weft_fiber_worker(weft_fiber_current()), ==, (intptr_t)arg);
+        wait_somehow(i);
+    }
+    return ptr(gettid());
+}
+
+TEST(a_bound_one_runs_on_its_worker_from_start_to_end)
+{
+    weft_fiber *f[5 * WORKERS];
+    intptr_t tid[WORKERS] = {0};
+    weft_sched *s = running_sched(WORKERS);
+    for (intptr_t i = 0; i < 5 * WORKERS; i++)
+        CHECK_INT(weft_sched_go(s, &f[i], (&(weft_attr){.worker = WEFT_WORKER(i % WORKERS), .flags = WEFT_MIGRATE}),
+                                stays_where_it_is_bound, ptr(i % WORKERS)),
+                  ==, 0);
+    for (int i = 0; i < 5 * WORKERS; i++) {
+        intptr_t on = (intptr_t)ended(f[i]);
+        if (tid[i % WORKERS] == 0)
+            tid[i % WORKERS] = on;
+        CHECK_INT(on, ==, tid[i % WORKERS]); /* a worker is one thread */
+    }
+    for (int i = 1; i < WORKERS; i++)
+        CHECK(tid[i] != tid[i - 1]);
+    end_sched(s);
+}
+
+static void *stays_on_its_thread(void *arg)
+{
+    pid_t tid = gettid();
+    int worker = weft_fiber_worker(weft_fiber_current());
+    for (int i = 0; i < 100; i++) {
+        wait_somehow(i);
+        CHECK_INT(gettid(), ==, tid);
+        CHECK_INT(weft_fiber_worker(weft_fiber_current()), ==, worker);
+    }
+    return arg;
+}
+
+static void *many_stay(void *arg)
+{
+    enum { MANY = 40 };
+    weft_fiber *f[MANY];
+    for (int i = 0; i < MANY; i++)
+        f[i] = go(stays_on_its_thread, NULL);
+    for (int i = 0; i < MANY; i++)
+        ended(f[i]);
+    return arg;
+}
+
+TEST(a_started_one_never_changes_its_thread)
+{
+    in_a_fiber(WORKERS, many_stay, NULL);
+}
+
+struct mover {
+    int over, moves;
+};
+
+static void *moves(void *arg)
+{
+    struct mover *m = arg;
+    int worker = weft_fiber_worker(weft_fiber_current());
+    for (int i = 0; !seen(&m->over); i++) {
+        wait_somehow(i);
+        int now = weft_fiber_worker(weft_fiber_current());
+        if (now != worker)
+            more(&m->moves);
+        worker = now;
+    }
+    return NULL;
+}
+
+TEST(one_that_may_move_does)
+{
+    struct mover m = {0};
+    weft_sched *s = running_sched(2);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.flags = WEFT_MIGRATE}, moves, &m), ==, 0);
+    AWAIT(seen(&m.moves) > 10);
+    put(&m.over, 1);
+    end_sched(s);
+}
+
+/* Spawns, and then computes until all of them have run: nobody but others can run them. */
+struct family {
+    int children, ran;
+};
+
+static void *computes_until_they_have_run(void *arg)
+{
+    struct family *f = arg;
+    for (int i = 0; i < f->children; i++)
+        CHECK_INT(weft_go(counts, &f->ran), ==, 0);
+    int64_t limit = real_now() + AWAIT_SECONDS * WEFT_SEC;
+    while (seen(&f->ran) < f->children && real_now() < limit)
+        ;
+    CHECK_INT(seen(&f->ran), ==, f->children);
+    return NULL;
+}
+
+TEST(a_spawner_that_computes_does_not_hold_up_its_children)
+{
+    static const int sizes[] = {1, 2, 50, 200};
+    for (unsigned workers = 2; workers <= WORKERS; workers++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            struct family f = {.children = sizes[i]};
+            in_a_fiber(workers, computes_until_they_have_run, &f);
+        }
+    }
+}
+
+/* A started fiber waits for its worker, however busy that is; the one that has not started does not. */
+TEST(what_has_started_is_not_stolen)
+{
+    int over = 0, ran = 0;
+    weft_sched *s = running_sched(2);
+    weft_fiber *parked;
+    CHECK_INT(weft_sched_go(s, &parked, &(weft_attr){.worker = WEFT_WORKER(0)}, parks, NULL), ==, 0);
+    AWAIT(is_parked(parked));
+    CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.worker = WEFT_WORKER(0)}, spins, &over), ==, 0);
+    AWAIT(figures(s).idle == 1);
+    weft_unpark(parked);
+    for (int i = 0; i < 20; i++)
+        CHECK_INT(weft_sched_go(s, NULL, NULL, counts, &ran), ==, 0);
+    AWAIT(seen(&ran) == 20);
+    CHECK_INT(weft_join(parked, NULL, WEFT_NOW), ==, -EAGAIN);
+    put(&over, 1);
+    ended(parked);
+    end_sched(s);
+}
+
+TESTS(sched_pinned, a_bound_one_runs_on_its_worker_from_start_to_end, a_started_one_never_changes_its_thread,
+      one_that_may_move_does, a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)
