@@ -136,6 +136,8 @@ void *wf_copied_place(weft_coro *c, void *sp)
     if (s->occupant != c) {
         if (s->occupant)
             save(s->occupant);
+        else
+            wf_asan_unpoison(s->low, (size_t)(s->high - s->low)); /* the frames of one that has ended */
         s->occupant = c;
         if (sp)
             put_back(c);

@@ -33,6 +33,10 @@ enum {
     WF_JOIN_ENDING = 4,   /* it has ended, and its joiner is about to be told */
 };
 
+/*
+ * The order is that of use: spawning, starting, ending and joining a plain fiber touches the first two cache lines, a wait
+ * the third as well, deadlines and policies the fourth.
+ */
 struct weft_fiber {
     /* What a run queue and a switch need. owner: the queue that it is in, or the worker that it runs on */
     union {
@@ -57,36 +61,33 @@ struct weft_fiber {
     uint32_t turn;  /* in a run queue: when it came; see worker.h */
     uint16_t class; /* const: of its stack */
     uint16_t flags; /* const: of weft_attr, without WEFT_MIGRATE if `bound` */
-
-    struct wf_sleeper sleeper;
-    struct wf_timer timer; /* of the wait's deadline. owner: home */
+    uintptr_t join; /* atomic: WF_JOIN_* or the struct wf_sleeper of who joins */
 
     weft_fn *fn; /* const */
     union {
         void *arg;   /* until it has started */
         void *value; /* join is DONE */
     };
-    uintptr_t join; /* atomic: WF_JOIN_* or the struct wf_sleeper of who joins */
-
-    /* For policies: what weft_policy_room gives, and the attributes. */
-    union {
-        uint64_t room[4]; /* owner: the policy, while in its set */
-        struct {
-            struct wf_commit_step {
-                bool (*fn)(struct wf_sleeper *me, void *arg);
-                void *arg;
-            } commit; /* PARKED soon: what its worker does once it has left. owner: the worker */
-        };
-    };
-    weft_span cost; /* const */
-    weft_time due;  /* const */
-
     uint64_t id;              /* const. atomic: weft_dump looks */
     const char *site;         /* const. atomic: weft_dump looks */
     int64_t born;             /* const. atomic: weft_dump looks */
-    const char *what;         /* PARKED: what it waits for. atomic: others look */
-    int64_t until;            /* PARKED: its deadline. atomic: others look */
     struct weft_sched *sched; /* const from submit on. atomic: weft_dump looks */
+
+    struct wf_sleeper sleeper; /* its words end the second line, its waiter is in the third */
+    const char *what;          /* PARKED: what it waits for. atomic: others look */
+    int64_t until;             /* PARKED: its deadline. atomic: others look */
+
+    struct wf_timer timer; /* of the wait's deadline. owner: home */
+    union {
+        uint64_t room[4]; /* what weft_policy_room gives. owner: the policy, while in its set */
+        struct wf_commit_step {
+            bool (*fn)(struct wf_sleeper *me, void *arg);
+            void *arg;
+        } commit; /* PARKED soon: what its worker does once it has left. owner: the worker */
+    };
+
+    weft_span cost;           /* const */
+    weft_time due;            /* const */
     struct wf_shared *shared; /* const: its shared stack, or NULL */
     void **locals;            /* NULL: none was set. owner: the fiber */
     char name[WF_NAME_BYTES]; /* const. weft_dump looks */
@@ -106,7 +107,7 @@ static inline void wf_record_clean(weft_fiber *f)
     f->due = (weft_time){0};
     f->shared = NULL;
     f->forward = 0;
-    f->name[0] = '\0';
+    wf_store(&f->name[0], '\0');
 }
 
 /* The values of keys: called in the fiber when its function has returned. */

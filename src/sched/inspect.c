@@ -93,11 +93,11 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         return -EINVAL;
     weft_sched_figures all = {.size = out->size, .workers = s->workers};
     all.idle = wf_load(&s->idle_count);
-    all.active = wf_load(&s->life) == WF_NEW || wf_load(&s->life) == WF_STOPPED ? 0 : s->workers - all.idle;
     all.spawned = wf_load(&s->spawned_outside);
     all.ready = wf_load(&s->injected.count);
     for (unsigned i = 0; i < s->workers; i++) {
         const struct wf_worker *w = s->worker[i];
+        all.active += wf_load(&w->works);
         all.ready += wf_pick_here(w);
         all.timers += wf_load(&w->counts.timers);
         all.spawned += wf_load(&w->counts.spawned);
@@ -107,6 +107,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         all.warm_hits += wf_load(&w->counts.warm_hits);
         all.warm_misses += wf_load(&w->counts.warm_misses);
     }
+    all.active -= all.idle < all.active ? all.idle : all.active;
     struct waiting waiting = {.of = s};
     wf_pool_walk(count_waiting, &waiting);
     all.parked = waiting.parked;

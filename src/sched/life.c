@@ -10,6 +10,7 @@
 #include "base/cpus.h"
 #include "base/sys.h"
 #include "coro/coro.h"
+#include "sched/pick.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
@@ -315,7 +316,7 @@ static bool is_stuck(const weft_sched *s)
         const struct wf_worker *w = s->worker[i];
         bool caller = i == 0 && s->use_caller; /* it is here, asking */
         if ((!caller && !wf_load(&w->driver.asleep)) || wf_load(&w->counts.timers) > 0 ||
-            !wf_inbox_is_empty(&w->inbox) || wf_load(&w->queue.count) > 0 || wf_load(&w->set_count) > 0)
+            !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
             return false;
     }
     return wf_load(&s->injected.count) == 0;

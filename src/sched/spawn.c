@@ -64,6 +64,15 @@ static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *s
     wf_store(&f->join, joinable ? WF_JOIN_OPEN : WF_JOIN_DETACHED);
 }
 
+/* Byte by byte: weft_dump may look. */
+static void copy_name(char *to, const char *name)
+{
+    size_t n = strnlen(name, WF_NAME_BYTES - 1);
+    for (size_t i = 0; i < n; i++)
+        wf_store(&to[i], name[i]);
+    wf_store(&to[n], '\0');
+}
+
 /* The attributes that do not depend on a scheduler. */
 static int take_attr(weft_fiber *f, const weft_attr *a)
 {
@@ -77,10 +86,8 @@ static int take_attr(weft_fiber *f, const weft_attr *a)
     if (a->cost > 0)
         f->cost = a->cost;
     f->due = a->due;
-    if (a->name) {
-        strncpy(f->name, a->name, WF_NAME_BYTES - 1);
-        f->name[WF_NAME_BYTES - 1] = '\0';
-    }
+    if (a->name)
+        copy_name(f->name, a->name);
     return 0;
 }
 

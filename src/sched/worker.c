@@ -22,6 +22,7 @@
 static void *fiber_main(void *arg)
 {
     weft_fiber *f = arg;
+    wf_arrived();
     void *value = f->fn(f->arg);
     if (f->locals)
         wf_locals_destroy(f);
@@ -31,8 +32,7 @@ static void *fiber_main(void *arg)
     wf_unmount_last(t, f->coro);
 }
 
-/* The common case: the stack of the fiber that ended last is good for it. */
-static inline bool start_on_spare(struct wf_worker *w, weft_fiber *f)
+bool wf_worker_start_on_spare(struct wf_worker *w, weft_fiber *f)
 {
     weft_coro *base = w->spare;
     if (!base || base->class != f->class || f->flags & ~(WEFT_MIGRATE | WEFT_CXX) || f->shared)
@@ -87,7 +87,7 @@ static void finish(struct wf_worker *w, weft_fiber *f)
     if (f->shared)
         wf_shared_unbind(f->shared);
     wf_store(&f->state, WEFT_FIBER_DONE);
-    wf_store(&w->counts.ended, w->counts.ended + 1);
+    wf_store_release(&w->counts.ended, w->counts.ended + 1); /* pairs with wf_sched_is_empty: all that it did */
     if (wf_load(&f->join) == WF_JOIN_DETACHED || !wf_join_ended(f))
         wf_fiber_release(w, f);
 }
@@ -168,7 +168,7 @@ static void no_memory(struct wf_worker *w, weft_fiber *f)
 static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_thread *t = w->thread;
-    if (!f->coro && !start_on_spare(w, f) && !start(w, f)) {
+    if (!f->coro && !wf_worker_start_on_spare(w, f) && !start(w, f)) {
         no_memory(w, f);
         return;
     }
@@ -275,7 +275,9 @@ static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 
 int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
+    wf_store(&w->works, true);
     int rc = until == WF_UNTIL_ONCE ? work_once(w) : work(w, until, deadline);
+    wf_store(&w->works, false);
     if (w->searching) /* others rely on us to look for work */
         wf_idle_found(w);
     return rc;

@@ -73,6 +73,7 @@ struct wf_worker {
     weft_fiber *left_behind; /* it hopped away to wait, and its commit step is to be done at once; or NULL */
     bool solo;               /* const: the only worker, nobody steals */
     bool hops;      /* a yield may go straight to the next fiber: FIFO, nothing direct, and no turns are counted */
+    bool works;     /* it is in its loop. atomic: others look */
     bool searching; /* counted in sched->searching */
     bool listed;    /* among the idle. guarded by: sched->idle_lock */
     struct wf_eh_globals *eh; /* the thread's C++ exception globals; NULL: there is no C++ */
@@ -149,9 +150,13 @@ void wf_cancel_all_of(struct wf_worker *w);
 /* Called by a fiber: gives control to its worker; returns when it is picked again. */
 WF_ENTRY void *wf_leave(struct wf_thread *t, enum wf_left why);
 
+/* Gives a fiber that is to run for the first time the stack of the last one that ended, if that is there and fits. */
+bool wf_worker_start_on_spare(struct wf_worker *w, weft_fiber *f);
+
 /*
- * Called by a fiber that is to wait: as wf_leave, or straight to the fiber that it has just woken, if that waited too.
- * Then it is that fiber which does its commit step, when it arrives: every wait ends with wf_arrived().
+ * Called by a fiber that is to wait: as wf_leave, or straight to the fiber that it has just woken, or to one that has
+ * not started. Then it is that fiber which does its commit step, when it arrives: every wait ends, and every fiber
+ * begins, with wf_arrived().
  */
 WF_ENTRY void *wf_leave_waiting(weft_fiber *f);
 

@@ -48,6 +48,7 @@ static inline void *hop(struct wf_thread *t, struct wf_worker *w, weft_fiber *f,
 /* f to the end of the queue, its first to run. */
 static inline void *hop_in_turn(struct wf_thread *t, struct wf_worker *w, weft_fiber *f, weft_fiber *next)
 {
+    w->slot_streak = 0;
     w->queue.first = next->next;
     wf_fifo_append(&w->queue, f);
     f->turn = w->turn++;
@@ -77,15 +78,29 @@ WF_HOT WF_ENTRY void weft_yield(void)
         wf_leave(t, WF_LEFT_YIELD);
 }
 
+/* The same for one that has not started: it gets a stack if it can have one quickly. */
+static inline bool may_start(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, weft_fiber *next)
+{
+    return !WF_NOTED && !next->coro && w->hops && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) &&
+           w->cancelled_to == 0 && t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) &&
+           wf_worker_start_on_spare(w, next);
+}
+
 WF_HOT void *wf_leave_waiting(weft_fiber *f)
 {
     struct wf_thread *t = &wf_thread_self;
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->slot; /* it was woken, so it is in a wait, and will do our commit step */
-    if (!next || w->slot_streak + 1 >= WF_SLOT_STREAK || !may_hop(t, w, f, next))
+    if (next && w->slot_streak + 1 < WF_SLOT_STREAK && may_hop(t, w, f, next)) {
+        w->slot_streak++;
+        wf_store(&w->slot, NULL);
+    } else if (!next && w->solo && (next = w->queue.first) != NULL && may_start(t, w, f, next)) {
+        w->slot_streak = 0;
+        wf_fifo_pop(&w->queue);
+        wf_store(&next->home, w);
+    } else {
         return wf_leave(t, WF_LEFT_WAIT);
-    w->slot_streak++;
-    wf_store(&w->slot, NULL);
+    }
     w->left_behind = f;
     return hop(t, w, f, next);
 }

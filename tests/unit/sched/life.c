@@ -151,7 +151,7 @@ TEST(stop_before_start_runs_what_was_queued)
 
 TEST(stop_before_start_without_work_makes_no_thread)
 {
-    int before = count_threads();
+    int before = steady_threads();
     weft_sched *s = new_sched(4, false);
     CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
     CHECK_INT(count_threads(), ==, before);
