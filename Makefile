@@ -29,7 +29,7 @@ test-mutants: ## break the library in known ways: every break must turn a test r
 	@tools/setup run test
 	@tools/test mutants
 
-stress: ## the long tests under load
+stress: ## ten minutes of the tests under load, in the builds dev, asan, tsan and release-test
 	@tools/setup run test
 	@tools/test stress
 

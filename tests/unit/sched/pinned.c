@@ -110,6 +110,37 @@ TEST(one_that_may_move_does)
     end_sched(s);
 }
 
+/*
+ * A wait that is over at once, as its fiber was cancelled: it is ready, and others may take it, the moment it is
+ * published. By then it must have left its stack.
+ */
+static void *waits_in_vain(void *arg)
+{
+    volatile uint64_t mine = (uintptr_t)arg;
+    for (int i = 0; i < 3000; i++) {
+        CHECK_INT(i % 2 ? weft_park(WEFT_FOREVER) : weft_sleep(WEFT_SEC), ==, -ECANCELED);
+        CHECK(mine == (uintptr_t)arg + (uint64_t)i);
+        mine++;
+    }
+    return NULL;
+}
+
+TEST(one_that_moves_is_run_by_one_worker_at_a_time)
+{
+    enum { MANY = 6 };
+    weft_fiber *f[MANY];
+    weft_sched *s = new_sched(WORKERS, false);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(weft_sched_go(s, &f[i], &(weft_attr){.flags = WEFT_MIGRATE}, waits_in_vain, &f[i]), ==, 0);
+        CHECK_INT(weft_cancel(f[i]), ==, 0);
+    }
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    for (int i = 0; i < MANY; i++)
+        ended(f[i]);
+    CHECK_INT(figures(s).stolen, >, 0);
+    end_sched(s);
+}
+
 /* Spawns, and then computes until all of them have run: nobody but others can run them. */
 struct family {
     int children, ran;
@@ -159,4 +190,4 @@ TEST(what_has_started_is_not_stolen)
 }
 
 TESTS(sched_pinned, a_bound_one_runs_on_its_worker_from_start_to_end, a_started_one_never_changes_its_thread,
-      one_that_may_move_does, a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)
+      one_that_may_move_does, one_that_moves_is_run_by_one_worker_at_a_time, a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)

@@ -86,7 +86,7 @@ static void *joins_the_one_before(void *arg)
     if (arg)
         CHECK_INT(weft_join(arg, &value, WEFT_FOREVER), ==, 0);
     CHECK(locals_intact(&mine, (uintptr_t)arg));
-    return (char *)value + 1;
+    return ptr((intptr_t)value + 1);
 }
 
 static void join_in_a_row(weft_sched *s, weft_stacks *pool)

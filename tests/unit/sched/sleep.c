@@ -220,7 +220,7 @@ static void sleep_in_a_crowd(unsigned workers, int yielders, int dispatch)
 
 TEST(sleepers_wake_beside_fibers_that_only_yield)
 {
-    for (int yielders = 1; yielders <= 70; yielders += 23) {
+    for (int yielders = 1; yielders <= 70 && !test_has_failed(); yielders += 23) {
         sleep_in_a_crowd(1, yielders, WEFT_QUEUE);
         sleep_in_a_crowd(1, yielders, WEFT_DIRECT);
         sleep_in_a_crowd(2, yielders, WEFT_QUEUE);

@@ -336,6 +336,7 @@ TEST(a_fiber_that_is_cancelled_gives_up_stopping)
     struct neighbour n = {.other = running_sched(1)};
     weft_sched *s = running_sched(1);
     n.parked = go_on(n.other, parks, NULL);
+    AWAIT(is_parked(n.parked));
     weft_fiber *f = go_on(s, stops_and_is_cancelled, &n);
     await_draining(n.other);
     CHECK_INT(weft_cancel(f), ==, 0);
