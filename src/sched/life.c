@@ -147,7 +147,6 @@ static void *worker_thread(void *arg)
 {
     struct wf_worker *w = arg;
     wf_worker_enter(w);
-    w->thread->stacks_kept = w->sched->warm_max;
     warm_up(w);
     while (!wf_load_acquire(&w->sched->gate)) /* pairs with open_gate */
         wf_futex_wait(&w->sched->gate, 0, INT64_MAX);

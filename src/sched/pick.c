@@ -246,6 +246,19 @@ weft_fiber *wf_pick(struct wf_worker *w)
     return wf_likely(f) ? found(w, f) : pick_elsewhere(w);
 }
 
+void wf_pick_leave(struct wf_worker *w)
+{
+    weft_sched *s = w->sched;
+    if (!w->waiting.first)
+        return;
+    wf_lock(&s->lock);
+    for (weft_fiber *f; (f = wf_fifo_pop(&w->waiting)) != NULL;)
+        wf_fifo_push(&s->injected, f);
+    wf_unlock(&s->lock);
+    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_sched_wake_one(s);
+}
+
 size_t wf_pick_here(const struct wf_worker *w)
 {
     return wf_load(&w->queue.count) + wf_load(&w->waiting.count) + wf_ring_count(&w->ring) +

@@ -278,6 +278,7 @@ int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
     wf_store(&w->works, true);
     int rc = until == WF_UNTIL_ONCE ? work_once(w) : work(w, until, deadline);
     wf_store(&w->works, false);
+    wf_pick_leave(w);
     if (w->searching) /* others rely on us to look for work */
         wf_idle_found(w);
     return rc;
@@ -296,6 +297,7 @@ void wf_worker_enter(struct wf_worker *w)
     if (!t->entered)
         wf_coro_enter_thread(t);
     t->worker = w;
+    t->stacks_kept = w->sched->warm_max;
     w->thread = t;
     w->errno_at = &errno;
     w->now = wf_clock_now();
@@ -306,6 +308,7 @@ void wf_worker_leave(struct wf_worker *w)
 {
     wf_worker_drop_spare(w);
     wf_records_trim(&w->records, 0);
-    wf_thread_now()->worker = NULL;
+    w->thread->stacks_kept = 0;
+    w->thread->worker = NULL;
     w->thread = NULL;
 }

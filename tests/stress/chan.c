@@ -42,7 +42,8 @@ static weft_chan *channels[CHANNELS];
 static size_t elem[CHANNELS];
 static weft_event last_call; /* producers: no more */
 static struct flow flows[FLOWS];
-static uint8_t *sent[PRODUCERS], *received[PRODUCERS]; /* by number: whether; how often. received: atomic */
+static uint8_t *sent[PRODUCERS];      /* by number: whether */
+static uint32_t *received[PRODUCERS]; /* by number: how often. atomic */
 static uint64_t seed;
 static weft_time closing_time;
 
@@ -296,7 +297,7 @@ static void stress(unsigned workers)
     printf("%u workers: ", workers);
     for (int i = 0; i < PRODUCERS; i++) {
         sent[i] = calloc(MOST, 1);
-        received[i] = calloc(MOST, 1);
+        received[i] = calloc(MOST, sizeof(uint32_t));
         REQUIRE(sent[i] && received[i]);
     }
     for (int i = 0; i < CHANNELS; i++) {

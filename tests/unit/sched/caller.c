@@ -319,8 +319,37 @@ TEST(a_worker_0_that_leaves_passes_on_the_work_that_it_was_woken_for)
     CHECK_INT(weft_sched_free(l.sched), ==, 0);
 }
 
+/* It has more than a ring's worth that has not started when its deadline passes. */
+static void *spawns_and_stays(void *arg)
+{
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(weft_go(counts, arg), ==, 0);
+    clock_forward(WEFT_SEC);
+    CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
+    return NULL;
+}
+
+TEST(what_has_not_started_when_worker_0_leaves_runs_elsewhere)
+{
+    int ran = 0;
+    weft_fiber *f;
+    clock_begin();
+    weft_sched *s = new_sched(2, true);
+    CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.worker = WEFT_WORKER(0)}, spawns_and_stays, &ran), ==, 0);
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    while (weft_sched_run(s, WEFT_NOW) != -EAGAIN)
+        ;
+    AWAIT(seen(&ran) == 1000);
+    clock_end();
+    weft_unpark(f);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    ended(f);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+}
+
 TESTS(sched_caller, one_thread_fewer_is_made, alone_nothing_runs_before_run_or_stop,
       worker_0_works_only_inside_run_or_stop, it_is_the_current_one_from_new_to_free,
       a_thread_is_worker_0_of_one_at_most, only_the_maker_may_run_stop_and_free, run_ends_at_its_deadline,
       run_now_runs_what_is_ready_once, run_now_lets_one_that_was_woken_meanwhile_take_nobodys_turn,
-      a_scheduler_may_live_in_a_raw_coroutine, a_worker_0_that_leaves_passes_on_the_work_that_it_was_woken_for)
+      a_scheduler_may_live_in_a_raw_coroutine, what_has_not_started_when_worker_0_leaves_runs_elsewhere,
+      a_worker_0_that_leaves_passes_on_the_work_that_it_was_woken_for)

@@ -319,6 +319,6 @@ TEST(coroutines_transfer_inside_a_fiber_that_gives_way)
 }
 
 TESTS(sched_coros, a_generator_may_wait, a_fiber_whose_innermost_coroutine_waits_goes_on_there,
-      so_does_one_whose_coroutines_are_on_shared_stacks, one_without_memory_for_its_stacks_goes_on_later, a_cancel_reaches_the_innermost, another_fiber_may_resume_it,
-      a_coroutine_yield_at_the_base_panics, a_transfer_from_the_base_is_a_resume,
-      coroutines_transfer_inside_a_fiber_that_gives_way)
+      so_does_one_whose_coroutines_are_on_shared_stacks, one_without_memory_for_its_stacks_goes_on_later,
+      a_cancel_reaches_the_innermost, another_fiber_may_resume_it, a_coroutine_yield_at_the_base_panics,
+      a_transfer_from_the_base_is_a_resume, coroutines_transfer_inside_a_fiber_that_gives_way)

@@ -104,13 +104,15 @@ TEST(each_fiber_has_a_line_with_everything)
     CHECK_LINE(&d, "bound", "\"bound\" ready, age 1.234 s, worker 1, spawned at");
     CHECK_LINE(&d, "busy", "\"busy\" running, cancelled, age 1.234 s, worker 2, spawned at");
     CHECK_LINE(&d, "parked", "\"parked\" parked, waits for unpark, age 1.234 s, worker 1, spawned at");
-    CHECK_LINE(&d, "asleep", "\"asleep\" parked, waits for sleep for at most 8.766 s, age 1.234 s, worker 0, spawned at");
+    CHECK_LINE(&d, "asleep",
+               "\"asleep\" parked, waits for sleep for at most 8.766 s, age 1.234 s, worker 0, spawned at");
     CHECK_LINE(&d, "joins", "\"joins\" parked, waits for join, age 1.234 s, worker 1, spawned at");
     CHECK_LINE(&d, "done", "\"done\" done, age 1.234 s");
     snprintf(text, sizeof text, "spawned at %s:%d", __FILE__, line);
     CHECK_LINE(&d, "fresh", text);
     for (int i = 0; i < ALL; i++) {
-        snprintf(text, sizeof text, "fiber %llu \"%s\" ", (unsigned long long)weft_fiber_id(f[i]), weft_fiber_name(f[i]));
+        snprintf(text, sizeof text, "fiber %llu \"%s\" ", (unsigned long long)weft_fiber_id(f[i]),
+                 weft_fiber_name(f[i]));
         CHECK_LINE(&d, weft_fiber_name(f[i]), text);
     }
     if (test_has_failed())

@@ -181,7 +181,8 @@ static void *joins_for_ever(void *arg)
 static void *looks_what_they_wait_for(void *arg)
 {
     weft_time later = weft_in(AWAIT_SECONDS * WEFT_SEC), until = {1};
-    weft_fiber *parked = go(parks_until, &later), *asleep = go(sleeps_until, &later), *joins = go(joins_for_ever, parked);
+    weft_fiber *parked = go(parks_until, &later), *asleep = go(sleeps_until, &later),
+               *joins = go(joins_for_ever, parked);
     AWAIT(is_parked(parked) && is_parked(asleep) && is_parked(joins));
     CHECK_STR(weft_fiber_waits_for(parked, &until), "unpark");
     CHECK_INT(until.ns, ==, later.ns);

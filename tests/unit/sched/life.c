@@ -91,7 +91,8 @@ TEST(attributes_that_cannot_be_had_are_einval)
     }
     CHECK_INT(weft_sched_go(s, &f, NULL, NULL, NULL), ==, -EINVAL);
     CHECK_PTR(f, ==, ptr(1));
-    CHECK_INT(weft_sched_go(s, &f, (&(weft_attr){.worker = WEFT_WORKER(1), .priority = 7}), returns_at_once, NULL), ==, 0);
+    CHECK_INT(weft_sched_go(s, &f, (&(weft_attr){.worker = WEFT_WORKER(1), .priority = 7}), returns_at_once, NULL), ==,
+              0);
     ended(f);
     end_sched(s);
     CHECK_INT(weft_stacks_free(pool), ==, 0);

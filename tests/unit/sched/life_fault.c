@@ -66,8 +66,8 @@ static void one_life(void)
     said_why(weft_stacks_new(&pool, 2, 0));
     if (said_why(weft_sched_new(&s, &opts))) {
         for (int i = 0; i < 4; i++)
-            said_why(weft_sched_go(s, &f[i], (&(weft_attr){.worker = i, .shared = i == 3 ? pool : NULL}), waits_a_little,
-                                   &f[i]));
+            said_why(weft_sched_go(s, &f[i], (&(weft_attr){.worker = i, .shared = i == 3 ? pool : NULL}),
+                                   waits_a_little, &f[i]));
         if (said_why(weft_sched_start(s))) {
             for (int i = 0; i < 4; i++) {
                 if (f[i])

@@ -268,5 +268,5 @@ TEST(token_deadline_and_cancel_race)
 TESTS(sched_park, park_outside_a_fiber_is_enxio, an_unpark_leaves_one_token_at_most,
       an_unpark_may_come_before_the_first_run, a_park_with_a_deadline_is_never_early,
       a_token_that_comes_late_is_for_the_next_park, an_unpark_ends_no_other_wait,
-      a_hundred_thousand_pairs_of_park_and_unpark, no_token_is_lost_between_workers,
-      no_token_of_a_plain_thread_is_lost, token_deadline_and_cancel_race)
+      a_hundred_thousand_pairs_of_park_and_unpark, no_token_is_lost_between_workers, no_token_of_a_plain_thread_is_lost,
+      token_deadline_and_cancel_race)

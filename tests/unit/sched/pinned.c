@@ -190,4 +190,5 @@ TEST(what_has_started_is_not_stolen)
 }
 
 TESTS(sched_pinned, a_bound_one_runs_on_its_worker_from_start_to_end, a_started_one_never_changes_its_thread,
-      one_that_may_move_does, one_that_moves_is_run_by_one_worker_at_a_time, a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)
+      one_that_may_move_does, one_that_moves_is_run_by_one_worker_at_a_time,
+      a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)

@@ -23,9 +23,9 @@ static weft_sched *begin(const weft_policy *policy, const void *arg)
     orders = 0;
     order[0] = '\0';
     clock_begin();
-    CHECK_INT(weft_sched_new(&s, &(weft_sched_opts){
-                                     .threads = 1, .use_caller = true, .policy = policy, .policy_arg = arg}),
-              ==, 0);
+    CHECK_INT(
+        weft_sched_new(&s, &(weft_sched_opts){.threads = 1, .use_caller = true, .policy = policy, .policy_arg = arg}),
+        ==, 0);
     return s;
 }
 
@@ -351,7 +351,7 @@ TEST(direct_runs_an_expired_sleeper_first)
 }
 
 TESTS(sched_policy, fifo_is_the_order_of_spawns_and_of_yields, priority_is_strict, the_lowest_of_8_runs_within_900_ms,
-      the_time_to_rise_is_an_option, none_of_8_busy_levels_starves, sjf_runs_the_cheapest_first,
-      sjf_orders_hundreds, hrrn_runs_the_highest_response_ratio_first,
-      edf_runs_the_earliest_first_and_those_without_last, edf_keeps_to_it_through_yields, a_users_policy_is_asked,
-      queue_runs_what_is_queued_before_an_expired_sleeper, direct_runs_an_expired_sleeper_first)
+      the_time_to_rise_is_an_option, none_of_8_busy_levels_starves, sjf_runs_the_cheapest_first, sjf_orders_hundreds,
+      hrrn_runs_the_highest_response_ratio_first, edf_runs_the_earliest_first_and_those_without_last,
+      edf_keeps_to_it_through_yields, a_users_policy_is_asked, queue_runs_what_is_queued_before_an_expired_sleeper,
+      direct_runs_an_expired_sleeper_first)

@@ -137,6 +137,26 @@ TEST(sched_run_from_outside_waits_until_no_fiber_is_left)
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
+/* Nothing else orders the two: who runs the scheduler sees what its fibers did. */
+static void *writes_plainly(void *arg)
+{
+    *(int *)arg += 1;
+    return NULL;
+}
+
+TEST(when_no_fiber_is_left_all_that_they_did_is_seen)
+{
+    int written = 0;
+    weft_sched *s = running_sched(2);
+    for (unsigned i = 1; i <= 100; i++) {
+        CHECK_INT(weft_sched_go(s, NULL, NULL, writes_plainly, &written), ==, 0);
+        AWAIT(figures(s).ended == i);
+        CHECK_INT(weft_sched_run(s, WEFT_NOW), ==, 0);
+        CHECK_INT(written, ==, i);
+    }
+    end_sched(s);
+}
+
 TEST(by_default_there_are_as_many_workers_as_cpus)
 {
     cpu_set_t all, one;
@@ -255,5 +275,6 @@ TEST(work_comes_from_fibers_threads_and_other_schedulers)
 TESTS(sched_run, a_run_inside_a_fiber_is_edeadlk, a_second_run_meanwhile_is_ebusy,
       a_run_on_a_thread_that_is_a_worker_0_is_ebusy, go_without_a_runtime_is_enxio,
       while_a_run_is_under_way_go_works_on_every_thread, a_run_lets_every_fiber_end,
-      sched_run_from_outside_waits_until_no_fiber_is_left, by_default_there_are_as_many_workers_as_cpus,
-      workers_are_named_after_their_scheduler, work_comes_from_fibers_threads_and_other_schedulers)
+      sched_run_from_outside_waits_until_no_fiber_is_left, when_no_fiber_is_left_all_that_they_did_is_seen,
+      by_default_there_are_as_many_workers_as_cpus, workers_are_named_after_their_scheduler,
+      work_comes_from_fibers_threads_and_other_schedulers)

@@ -201,13 +201,14 @@ static void *has_both_kinds(void *pool)
 
 TEST(they_run_beside_others_under_every_policy)
 {
-    static const weft_policy *const policies[] = {&weft_fifo, &weft_priority, &weft_sjf, &weft_hrrn, &weft_rr, &weft_edf};
+    static const weft_policy *const policies[] = {&weft_fifo, &weft_priority, &weft_sjf,
+                                                  &weft_hrrn, &weft_rr,       &weft_edf};
     weft_stacks *pool = new_pool(2);
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
         for (unsigned workers = 1; workers <= 2; workers++)
-            CHECK_INT(weft_run(has_both_kinds, pool, NULL,
-                               &(weft_sched_opts){.threads = workers, .policy = policies[i]}),
-                      ==, 0);
+            CHECK_INT(
+                weft_run(has_both_kinds, pool, NULL, &(weft_sched_opts){.threads = workers, .policy = policies[i]}), ==,
+                0);
     }
     CHECK_INT(weft_stacks_free(pool), ==, 0);
 }

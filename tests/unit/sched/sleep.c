@@ -7,9 +7,8 @@
 
 static void sleep_for_all_lengths(void)
 {
-    static const weft_span lengths[] = {WEFT_US,       3 * WEFT_US,   10 * WEFT_US, 65 * WEFT_US,
-                                        66 * WEFT_US,  131 * WEFT_US, WEFT_MS,      4 * WEFT_MS,
-                                        5 * WEFT_MS,   17 * WEFT_MS,  50 * WEFT_MS, 1};
+    static const weft_span lengths[] = {WEFT_US, 3 * WEFT_US, 10 * WEFT_US, 65 * WEFT_US, 66 * WEFT_US, 131 * WEFT_US,
+                                        WEFT_MS, 4 * WEFT_MS, 5 * WEFT_MS,  17 * WEFT_MS, 50 * WEFT_MS, 1};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         int64_t begin = real_now();
         CHECK_INT(weft_sleep(lengths[i]), ==, 0);
@@ -67,7 +66,8 @@ static void *starts_sleepers(void *arg)
     uint64_t random = 4711;
     weft_time begin = weft_now();
     for (int i = 0; i < SLEEPERS; i++) {
-        sleepers[i] = (struct sleeper){.until = {begin.ns + 5 * WEFT_MS + (int64_t)(test_random(&random) % 100) * WEFT_MS}};
+        sleepers[i] = (struct sleeper){
+            .until = {begin.ns + 5 * WEFT_MS + (int64_t)(test_random(&random) % 100) * WEFT_MS}};
         CHECK_INT(weft_go(sleeps_until_its_time, &sleepers[i]), ==, 0);
     }
     return arg;
@@ -243,7 +243,7 @@ TEST(a_run_ends_at_its_deadline_beside_fibers_that_only_yield)
     }
 }
 
-TESTS(sched_sleep, a_sleep_is_never_early, nor_is_that_of_a_plain_thread,
-      many_sleepers_wake_and_none_early, on_a_clock_of_ours_they_wake_when_it_says_so_and_in_order,
-      a_sleep_that_is_not_positive_is_a_yield, a_cancel_ends_a_sleep, in_does_not_overflow,
-      sleepers_wake_beside_fibers_that_only_yield, a_run_ends_at_its_deadline_beside_fibers_that_only_yield)
+TESTS(sched_sleep, a_sleep_is_never_early, nor_is_that_of_a_plain_thread, many_sleepers_wake_and_none_early,
+      on_a_clock_of_ours_they_wake_when_it_says_so_and_in_order, a_sleep_that_is_not_positive_is_a_yield,
+      a_cancel_ends_a_sleep, in_does_not_overflow, sleepers_wake_beside_fibers_that_only_yield,
+      a_run_ends_at_its_deadline_beside_fibers_that_only_yield)

@@ -17,8 +17,8 @@ static weft_sched *begin(const weft_span *slice)
     weft_sched *s = NULL;
     last = NULL;
     clock_begin();
-    CHECK_INT(weft_sched_new(&s, &(weft_sched_opts){
-                                     .threads = 1, .use_caller = true, .policy = &weft_rr, .policy_arg = slice}),
+    CHECK_INT(weft_sched_new(
+                  &s, &(weft_sched_opts){.threads = 1, .use_caller = true, .policy = &weft_rr, .policy_arg = slice}),
               ==, 0);
     return s;
 }

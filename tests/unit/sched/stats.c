@@ -190,27 +190,37 @@ TEST(a_warm_start_is_a_hit)
     }
 }
 
-TEST(warm_max_is_how_many_are_kept)
+enum { BURST = 200, KEPT = 10 };
+
+static void *bursts(void *arg)
 {
-    enum { BURST = 200, KEPT = 10 };
     static weft_fiber *f[BURST];
-    weft_sched *s;
-    REQUIRE(weft_sched_new(&s, &(weft_sched_opts){.threads = 1, .warm_max = KEPT}) == 0);
-    CHECK_INT(weft_sched_start(s), ==, 0);
+    weft_sched *s = weft_sched_current();
     for (int burst = 0; burst < 2; burst++) {
         weft_sched_figures before = figures(s);
         for (int i = 0; i < BURST; i++)
-            f[i] = go_on(s, parks, NULL);
+            f[i] = go(parks, NULL);
         AWAIT(figures(s).parked == BURST);
         weft_sched_figures after = figures(s);
-        if (burst == 1) /* what the burst before has left is not enough for this one */
+        if (burst == 1) /* what the burst before has left is not enough for this one; they come 16 at a time */
             CHECK_INT(after.warm_misses - before.warm_misses, >=, (BURST - KEPT) / 17);
         for (int i = 0; i < BURST; i++)
             weft_unpark(f[i]);
         for (int i = 0; i < BURST; i++)
             ended(f[i]);
     }
-    end_sched(s);
+    return arg;
+}
+
+TEST(warm_max_is_how_many_are_kept)
+{
+    for (unsigned use_caller = 0; use_caller < 2; use_caller++) {
+        weft_sched *s;
+        weft_stack_trim();
+        REQUIRE(weft_sched_new(&s, &(weft_sched_opts){.threads = 1, .warm_max = KEPT, .use_caller = use_caller}) == 0);
+        CHECK_INT(weft_sched_go(s, NULL, NULL, bursts, NULL), ==, 0);
+        end_sched(s);
+    }
 }
 
 TESTS(sched_stats, what_cannot_be_asked_is_einval, ready_parked_sleeping_and_timers_are_counted,

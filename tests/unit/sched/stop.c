@@ -243,7 +243,8 @@ TEST(it_cancels_those_that_move_too)
     int cancelled = 0;
     weft_sched *s = running_sched(4);
     for (int i = 0; i < 20; i++)
-        CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.flags = WEFT_MIGRATE}, moves_until_cancelled, &cancelled), ==, 0);
+        CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.flags = WEFT_MIGRATE}, moves_until_cancelled, &cancelled), ==,
+                  0);
     CHECK_INT(weft_sched_stop(s, weft_in(WEFT_MS)), ==, 0);
     CHECK_INT(seen(&cancelled), ==, 20);
     CHECK_INT(weft_sched_free(s), ==, 0);
@@ -349,8 +350,7 @@ TEST(a_fiber_that_is_cancelled_gives_up_stopping)
 }
 
 TESTS(sched_stop, stop_waits_for_one_that_never_yields, stop_waits_for_those_that_sleep_again_and_again,
-      fibers_bring_more_fibers_while_it_drains,
-      after_a_second_it_says_once_who_is_parked_and_where_it_comes_from,
+      fibers_bring_more_fibers_while_it_drains, after_a_second_it_says_once_who_is_parked_and_where_it_comes_from,
       nothing_is_said_while_a_sleeper_may_still_wake_them, at_the_deadline_it_cancels_what_is_left,
       it_cancels_those_that_move_too, one_that_ignores_it_is_etimedout_and_may_be_stopped_again,
       so_it_is_with_workers_of_its_own, a_fiber_that_stops_another_scheduler_does_not_hold_up_its_worker,

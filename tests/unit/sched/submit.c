@@ -127,7 +127,8 @@ TEST(a_started_one_stays_with_its_scheduler_and_its_worker)
     CHECK(is_parked(f));
     CHECK_INT(weft_sched_submit(s, f, WEFT_WORKER(0)), ==, 0);
     CHECK_PTR(ended(f), ==, NULL);
-    CHECK_INT(weft_sched_go(s, &f, (&(weft_attr){.worker = WEFT_WORKER(0), .flags = WEFT_MIGRATE}), parks, NULL), ==, 0);
+    CHECK_INT(weft_sched_go(s, &f, (&(weft_attr){.worker = WEFT_WORKER(0), .flags = WEFT_MIGRATE}), parks, NULL), ==,
+              0);
     AWAIT(is_parked(f));
     CHECK_INT(weft_sched_submit(s, f, WEFT_WORKER(1)), ==, -EPERM); /* it is bound, whatever else it says */
     CHECK_INT(weft_sched_submit(s, f, 0), ==, 0);
