@@ -46,7 +46,7 @@ const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
     wf_slice_here();
     const char *what = wf_load(&f->state) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
     if (until)
-        *until = what ? (weft_time){wf_load(&f->until)} : WEFT_FOREVER;
+        until->ns = what ? wf_load(&f->until) : INT64_MAX;
     return what ? what : "";
 }
 

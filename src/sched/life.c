@@ -361,9 +361,7 @@ static int begin_stop(weft_sched *s)
     wf_lock(&s->lock);
     if (s->stopping)
         rc = -EALREADY;
-    else if (s->life == WF_STOPPED)
-        rc = 1;
-    else if (s->life == WF_NEW && s->injected.count == 0 && wf_sched_is_empty(s))
+    else if (s->life == WF_STOPPED || (s->life == WF_NEW && s->injected.count == 0 && wf_sched_is_empty(s)))
         rc = 1;
     if (rc == 0)
         s->stopping = true;

@@ -172,16 +172,16 @@ static weft_fiber *steal(struct wf_worker *w)
 static inline weft_fiber *pick_first(struct wf_worker *w)
 {
     weft_fiber *f = w->queue.first;
-    if (!w->solo) {
+    while (!w->solo) {
         uint32_t head = wf_load(&w->ring.head);
         if (wf_unlikely(w->waiting.first != NULL) && wf_load(&w->ring.tail) - head <= WF_RING_SIZE / 2)
             refill_ring(w);
         bool ring_has = head != wf_load(&w->ring.tail);
-        if (ring_has && (!f || (int32_t)(w->ring_turn[head % WF_RING_SIZE] - f->turn) < 0)) {
-            weft_fiber *r = wf_ring_pop(&w->ring);
-            if (r)
-                return r;
-        }
+        if (!ring_has || (f && (int32_t)(w->ring_turn[head % WF_RING_SIZE] - f->turn) >= 0))
+            break;
+        weft_fiber *r = wf_ring_pop(&w->ring);
+        if (r)
+            return r; /* else thieves took all of it meanwhile: there may be more to fill it with */
     }
     if (f) {
         wf_fifo_pop(&w->queue);

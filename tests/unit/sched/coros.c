@@ -61,12 +61,13 @@ struct chain {
     weft_stacks *pool; /* of some of its coroutines; NULL: none */
     weft_fiber *fiber;
     weft_coro *level[DEPTH + 1];
-    int rc, depth;
+    int rc, depth, is_deep;
 };
 
 static void *innermost(struct chain *c)
 {
     CHECK_PTR(weft_fiber_current(), ==, c->fiber);
+    put(&c->is_deep, 1);
     c->rc = weft_park(WEFT_FOREVER);
     CHECK_PTR(weft_fiber_current(), ==, c->fiber);
     CHECK_INT(weft_sleep(50 * WEFT_US), ==, 0);
@@ -118,7 +119,7 @@ static void *parks_chains(void *arg)
         CHECK_INT(weft_go_with(&f[i], &(weft_attr){.worker = WEFT_WORKER(0)}, runs_a_chain, &chains[i]), ==, 0);
     }
     for (int i = 0; i < MANY; i++) {
-        AWAIT(is_parked(f[i]));
+        AWAIT(seen(&chains[i].is_deep) && is_parked(f[i]));
         CHECK_STR(weft_fiber_waits_for(f[i], NULL), "unpark");
         CHECK_INT(weft_coro_state(chains[i].level[1]), ==, WEFT_CORO_RUNNING);
         CHECK_INT(weft_coro_state(chains[i].level[DEPTH]), ==, WEFT_CORO_RUNNING);

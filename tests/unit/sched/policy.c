@@ -52,7 +52,7 @@ static void *writes_thrice(void *arg)
 static void *spawns_some(void *arg)
 {
     writes(arg);
-    for (char c = 'a'; c <= 'd'; c++)
+    for (int c = 'a'; c <= 'd'; c++)
         CHECK_INT(weft_go(writes_thrice, ptr(c)), ==, 0);
     weft_yield();
     writes(arg);
@@ -62,8 +62,8 @@ static void *spawns_some(void *arg)
 TEST(fifo_is_the_order_of_spawns_and_of_yields)
 {
     weft_sched *s = begin(NULL, NULL);
-    for (char c = 'A'; c <= 'E'; c++)
-        go_with(s, (weft_attr){0}, c == 'C' ? spawns_some : writes, c);
+    for (int c = 'A'; c <= 'E'; c++)
+        go_with(s, (weft_attr){0}, c == 'C' ? spawns_some : writes, (char)c);
     end(s);
     CHECK_STR(order, "ABCDEabcdCabcdabcd");
 }
@@ -296,8 +296,8 @@ TEST(a_users_policy_is_asked)
     sets = ended_sets = 0;
     weft_sched *s = begin(&lifo, &sets);
     CHECK_INT(sets, ==, 1);
-    for (char c = 'a'; c <= 'c'; c++)
-        go_with(s, attr, writes, c);
+    for (int c = 'a'; c <= 'c'; c++)
+        go_with(s, attr, writes, (char)c);
     go_with(s, attr, does_all_there_is, 'd');
     CHECK_INT(weft_sched_run(s, WEFT_NOW), ==, -EAGAIN);
     CHECK_STR(order, "dcba");
