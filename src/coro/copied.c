@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/panic.h"
 #include "base/sys.h"
 
 #define ROUND_THE_SWITCH 512 /* stack that the way from wf_copied_prepare into the switch may use */
@@ -65,6 +66,10 @@ WF_RAW_MEMORY static void save(weft_coro *c)
     struct wf_shared *s = c->shared;
     char *low = live_low(c);
     size_t bytes = (size_t)(s->high - low);
+#if WF_DEBUG
+    if (with_shadow(bytes) > c->room)
+        wf_panic("a switch", "no room was made to copy a coroutine off its stack: please report this");
+#endif
     wf_copy_live(c->saved, low, bytes);
     c->saved_bytes = (uint32_t)bytes;
     if (c->deepest < bytes)
@@ -94,14 +99,14 @@ WF_RAW_MEMORY static void put_back(weft_coro *c)
 }
 
 /* Room for whoever is on the stack of `c`, and for `c` if others wait below it. */
-static int make_all_room(struct wf_thread *t, weft_coro *c, size_t waiting)
+static int make_all_room(struct wf_thread *t, weft_coro *c, size_t waiting, bool may_shrink)
 {
     struct wf_shared *s = c->shared;
     weft_coro *there = s->occupant, *here = t->current;
     if (there && there != c) {
         char *low = there == here ? (char *)__builtin_frame_address(0) - ROUND_THE_SWITCH - 2 * WF_FRAME_BYTES
                                   : live_low(there);
-        int rc = make_room(there, (size_t)(s->high - low), waiting == 0);
+        int rc = make_room(there, (size_t)(s->high - low), may_shrink);
         if (rc != 0)
             return rc;
     }
@@ -113,7 +118,8 @@ int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
     struct wf_shared *s = c->shared;
     if (!wf_copied_claim(t, s))
         return -EBUSY;
-    int rc = make_all_room(t, c, s->running - (leaves && wf_copied(t->current) && t->current->shared == s));
+    size_t waiting = s->running - (leaves && wf_copied(t->current) && t->current->shared == s);
+    int rc = make_all_room(t, c, waiting, waiting == 0);
     if (rc != 0) {
         wf_copied_unclaim(s);
         return rc;
@@ -127,7 +133,8 @@ int wf_copied_prepare(struct wf_thread *t, weft_coro *c, bool leaves)
 
 int wf_copied_prepare_return(struct wf_thread *t, weft_coro *c)
 {
-    return make_all_room(t, c, c->shared->running - 1);
+    /* Whoever is on the stack may be one that runs before, and got room for all it may come to need: that stays. */
+    return make_all_room(t, c, c->shared->running - 1, false);
 }
 
 void *wf_copied_place(weft_coro *c, void *sp)

@@ -259,6 +259,49 @@ TEST(coroutines_inside_may_use_the_same_stacks)
     }
 }
 
+static __attribute__((noinline)) void yields_from_a_deep_frame(int round)
+{
+    enum { DEEP = 24 * 1024 };
+    volatile char deep[DEEP];
+    for (int at = 0; at < DEEP; at++)
+        deep[at] = (char)(at + round);
+    weft_coro_yield(NULL);
+    for (int at = 0; at < DEEP; at++)
+        CHECK_INT(deep[at], ==, (char)(at + round));
+}
+
+/* Shallow when its fiber waits, deep when it yields itself. */
+static void *goes_deep_after_a_wait(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        weft_yield();
+        yields_from_a_deep_frame(i);
+    }
+    return arg;
+}
+
+static void *has_a_deep_generator_on(void *pool)
+{
+    struct locals mine;
+    weft_coro *c;
+    locals_fill(&mine, 4);
+    CHECK_INT(weft_coro_new(&c, goes_deep_after_a_wait, NULL, &(weft_coro_opts){.shared = pool}), ==, 0);
+    while (weft_coro_resume(c, NULL, NULL) == 1)
+        CHECK(locals_intact(&mine, 4));
+    CHECK_INT(weft_coro_free(c), ==, 0);
+    return NULL;
+}
+
+TEST(one_inside_may_go_deeper_after_its_fiber_waited)
+{
+    weft_stacks *pool = new_pool(1);
+    weft_sched *s = running_sched(1);
+    ended(go_shared(s, pool, has_a_deep_generator_on, pool));
+    end_sched(s);
+    CHECK_INT(weft_stacks_free(pool), ==, 0);
+}
+
 TESTS(sched_shared, locals_are_intact_while_others_use_the_stack, a_joined_value_comes_to_one_that_was_off_its_stack,
       they_are_parked_and_unparked_from_other_threads, they_are_cancelled, a_stack_is_one_workers_at_a_time,
-      they_run_beside_others_under_every_policy, coroutines_inside_may_use_the_same_stacks)
+      they_run_beside_others_under_every_policy, coroutines_inside_may_use_the_same_stacks,
+      one_inside_may_go_deeper_after_its_fiber_waited)
