@@ -80,7 +80,7 @@ typedef struct weft_attr {
  * Owns:    nothing; `site` must live for ever
  */
 WEFT_API int weft_go_at(const char *site, weft_fn *fn, void *arg);
-#define weft_go(fn, arg) weft_go_at(WEFT_SITE, fn, arg)
+#define weft_go(...) weft_go_at(WEFT_SITE, __VA_ARGS__) /* fn, arg */
 
 /**
  * The same with attributes, and a handle in *out to join it by; with out NULL it is detached. Call it as
@@ -94,7 +94,7 @@ WEFT_API int weft_go_at(const char *site, weft_fn *fn, void *arg);
  * Owns:    the caller owns *out until weft_join or weft_detach
  */
 WEFT_API int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg);
-#define weft_go_with(out, attr, fn, arg) weft_go_with_at(WEFT_SITE, out, attr, fn, arg)
+#define weft_go_with(...) weft_go_with_at(WEFT_SITE, __VA_ARGS__) /* out, attr, fn, arg */
 
 /**
  * Makes a fiber that no scheduler has yet (NEW). weft_sched_submit starts it. Call it as weft_fiber_new(out, attr, fn,
@@ -106,7 +106,7 @@ WEFT_API int weft_go_with_at(const char *site, weft_fiber **out, const weft_attr
  * Owns:    the caller owns *out until weft_join or weft_detach
  */
 WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_attr *attr, weft_fn *fn, void *arg);
-#define weft_fiber_new(out, attr, fn, arg) weft_fiber_new_at(WEFT_SITE, out, attr, fn, arg)
+#define weft_fiber_new(...) weft_fiber_new_at(WEFT_SITE, __VA_ARGS__) /* out, attr, fn, arg */
 
 /**
  * Waits for fiber `f` to end, takes its value (value may be NULL) and releases it.
@@ -167,7 +167,7 @@ WEFT_API void weft_yield(void);
 
 /**
  * For code that computes long: gives way if the policy's time slice is used up (weft_rr), else returns at once. Every
- * other call of this library does the same.
+ * other call of this library does the same, except those of weft/coro.h, fiber-local values, and letting go of a lock.
  *
  * Returns: nothing
  * Context: fiber | any thread
@@ -258,7 +258,8 @@ WEFT_API const char *weft_fiber_name(const weft_fiber *f);
 WEFT_API enum weft_fiber_state weft_fiber_state(const weft_fiber *f);
 
 /**
- * When it was spawned, to some milliseconds.
+ * When it was spawned, by the clock as the spawning worker last read it: earlier than that by as long as the spawning
+ * fiber had computed without a wait.
  *
  * Returns: the time
  * Context: fiber | any thread

@@ -75,7 +75,8 @@ enum {
 /** How to run a scheduler; also weft_run's options. NULL, or a zero field, means the default. */
 typedef struct weft_sched_opts {
     size_t size;      /* sizeof(weft_sched_opts); 0 means the first release's size */
-    const char *name; /* default "weft"; workers are named NAME_0, NAME_1...; copied, at most 31 bytes of it */
+    const char *name; /* default "weft"; workers are named NAME_0, NAME_1...; copied, at most 31 bytes of it (of a
+                       * thread's name the kernel keeps 15: the number is always there) */
     unsigned threads; /* workers, 0: as many as this process has CPUs (affinity and cgroup quota); at most 1024 */
     bool use_caller;  /* the calling thread is worker 0 */
     const weft_policy *policy; /* default weft_fifo */
@@ -131,7 +132,7 @@ WEFT_API int weft_sched_start(weft_sched *s);
  */
 WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out, const weft_attr *attr, weft_fn *fn,
                               void *arg);
-#define weft_sched_go(s, out, attr, fn, arg) weft_sched_go_at(WEFT_SITE, s, out, attr, fn, arg)
+#define weft_sched_go(...) weft_sched_go_at(WEFT_SITE, __VA_ARGS__) /* s, out, attr, fn, arg */
 
 /**
  * Gives an existing fiber to a worker (0: any, WEFT_WORKER(n)). One that is NEW starts there. One that is PARKED in
@@ -151,8 +152,8 @@ WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
  * use_caller works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW.
  *
  * Returns: 0 no fiber is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
- *          use_caller: not the thread that made it; -EDEADLK called in a fiber of this scheduler; -ESHUTDOWN it has
- *          stopped; as weft_sched_start
+ *          use_caller: not the thread that made it; -EDEADLK called in a fiber of this scheduler; -ECANCELED called in a
+ *          fiber of another one, which was cancelled; -ESHUTDOWN it has stopped; as weft_sched_start
  * Context: fiber | any thread
  * Blocks:  the thread
  * Owns:    nothing
@@ -165,7 +166,8 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
  * are left that nothing in this scheduler can wake, a list of them is printed once, after a second.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
- *          fiber of this scheduler, -EPERM with use_caller: not the thread that made it; -EINVAL s is NULL
+ *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled (call again to go
+ *          on), -EPERM with use_caller: not the thread that made it; -EINVAL s is NULL
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing

@@ -17,27 +17,31 @@ weft_fiber *weft_fiber_current(void)
 
 uint64_t weft_fiber_id(const weft_fiber *f)
 {
+    wf_slice_here();
     return wf_load(&f->id);
 }
 
 const char *weft_fiber_name(const weft_fiber *f)
 {
+    wf_slice_here();
     return f->name;
 }
 
 enum weft_fiber_state weft_fiber_state(const weft_fiber *f)
 {
-    wf_slice_here(); /* of those that ask, the calls that somebody may make in a loop */
+    wf_slice_here();
     return (enum weft_fiber_state)wf_load(&f->state);
 }
 
 weft_time weft_fiber_born(const weft_fiber *f)
 {
+    wf_slice_here();
     return (weft_time){wf_load(&f->born)};
 }
 
 const char *weft_fiber_site(const weft_fiber *f)
 {
+    wf_slice_here();
     return wf_load(&f->site);
 }
 

@@ -157,9 +157,10 @@ static void *worker_thread(void *arg)
 
 static void name_thread(const struct wf_worker *w)
 {
-    char name[48];
-    snprintf(name, sizeof name, "%s_%u", w->sched->name, w->index);
-    name[15] = '\0'; /* as much as the kernel keeps */
+    enum { KEPT = 15 }; /* as much as the kernel keeps */
+    char name[KEPT + 1], number[12];
+    int digits = snprintf(number, sizeof number, "_%u", w->index);
+    snprintf(name, sizeof name, "%.*s%s", KEPT - digits, w->sched->name, number);
     pthread_setname_np(w->id, name);
 }
 

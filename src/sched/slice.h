@@ -19,6 +19,14 @@ static inline void wf_slice_here(void)
         wf_slice_look(t);
 }
 
+/* The same, inline, at the beginning of a function that does not read wf_thread_self itself. */
+static inline void wf_slice_enter(void)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (t->fiber && wf_unlikely(t->worker->slice != 0))
+        wf_slice_look(t);
+}
+
 /* The calling fiber makes a call. After it the thread may be another: ask wf_thread_now(). */
 static inline void wf_slice_spend(struct wf_thread *t)
 {

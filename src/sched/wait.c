@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/futex.h"
 #include "base/thread.h"
 #include "coro/coro.h"
@@ -234,7 +235,7 @@ static bool sleeps(struct wf_sleeper *me, void *arg)
 int weft_sleep_until(weft_time until)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own);
-    if (wf_time_is_now(until) || until.ns <= weft_now().ns) {
+    if (wf_time_is_now(until) || until.ns <= wf_clock_now()) {
         weft_yield();
         return weft_cancelled() ? -ECANCELED : 0;
     }

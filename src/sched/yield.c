@@ -12,12 +12,14 @@
 
 weft_time weft_now(void)
 {
+    wf_slice_enter();
     return (weft_time){wf_clock_now()};
 }
 
 weft_time weft_in(weft_span d)
 {
     int64_t ns;
+    wf_slice_enter();
     if (__builtin_add_overflow(wf_clock_now(), d, &ns))
         ns = d < 0 ? 0 : INT64_MAX;
     return (weft_time){ns == INT64_MIN ? 0 : ns};

@@ -43,7 +43,7 @@ int weft_cond_wait(weft_cond *c, weft_mutex *m, weft_time deadline)
 {
     if (!c || !m)
         return -EINVAL;
-    wf_check_place(__func__, c);
+    wf_enter(__func__, c);
     struct wait w = {c, m, wf_me()};
     if (!wf_mutex_is_of(m, w.me))
         return -EPERM;
@@ -64,7 +64,7 @@ int weft_cond_signal(weft_cond *c)
 {
     if (!c)
         return -EINVAL;
-    wf_check_place(__func__, c);
+    wf_enter(__func__, c);
     if (!wf_load(&c->waiting))
         return 0;
     struct wf_waiters *waiters = wf_waiters_of(&c->waiters);
@@ -82,7 +82,7 @@ int weft_cond_broadcast(weft_cond *c)
 {
     if (!c)
         return -EINVAL;
-    wf_check_place(__func__, c);
+    wf_enter(__func__, c);
     if (!wf_load(&c->waiting))
         return 0;
     wf_lock(wf_lock_of(&c->lock));

@@ -9,7 +9,7 @@ int weft_event_set(weft_event *e)
 {
     if (!e)
         return -EINVAL;
-    wf_check_place(__func__, e);
+    wf_enter(__func__, e);
     uint32_t word = wf_load(&e->word);
     while (!(word & WF_SEALED)) {
         if (wf_cas(&e->word, &word, WF_EVENT_SET)) /* release: pairs with wait */
@@ -28,7 +28,7 @@ int weft_event_reset(weft_event *e)
 {
     if (!e)
         return -EINVAL;
-    wf_check_place(__func__, e);
+    wf_enter(__func__, e);
     uint32_t word = wf_load(&e->word);
     while (!(word & WF_SEALED)) {
         if (word == 0 || wf_cas(&e->word, &word, 0))
@@ -46,7 +46,7 @@ bool weft_event_is_set(weft_event *e)
 {
     if (!e)
         return false;
-    wf_check_place(__func__, e);
+    wf_enter(__func__, e);
     uint32_t word = wf_load_acquire(&e->word); /* pairs with set */
     if (word != (WF_EVENT_SET | WF_SEALED))
         return word & WF_EVENT_SET;
@@ -60,7 +60,7 @@ int weft_event_wait(weft_event *e, weft_time deadline)
 {
     if (!e)
         return -EINVAL;
-    wf_check_place(__func__, e);
+    wf_enter(__func__, e);
     if (weft_event_is_set(e))
         return 0;
     if (wf_time_is_now(deadline))

@@ -113,7 +113,7 @@ int weft_mutex_lock(weft_mutex *m, weft_time deadline)
 {
     if (!m)
         return -EINVAL;
-    wf_check_place(__func__, m);
+    wf_enter(__func__, m);
     return take(m, deadline);
 }
 
@@ -130,7 +130,7 @@ int weft_rmutex_lock(weft_rmutex *m, weft_time deadline)
 {
     if (!m)
         return -EINVAL;
-    wf_check_place(__func__, m);
+    wf_enter(__func__, m);
     int rc = take(&m->mutex, deadline);
     if (rc != -EDEADLK)
         return rc;

@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/panic.h"
+#include "sched/slice.h"
 #include "sched/wait.h"
 
 static inline struct wf_lock *wf_lock_of(uint32_t *lock)
@@ -51,6 +52,13 @@ static inline void wf_check_place(const char *function, const void *object)
 #else
     (void)function, (void)object;
 #endif
+}
+
+/* Every call begins with this but such as let go of a lock: a time slice is spent at calls. */
+static inline void wf_enter(const char *function, const void *object)
+{
+    wf_check_place(function, object);
+    wf_slice_enter();
 }
 
 /* The place of a wait on one object. guarded by: the object's lock. */

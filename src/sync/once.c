@@ -59,7 +59,7 @@ int weft_once_do(weft_once *o, void (*fn)(void *arg), void *arg, weft_time deadl
 {
     if (!o || !fn)
         return -EINVAL;
-    wf_check_place(__func__, o);
+    wf_enter(__func__, o);
     if (wf_load_acquire(&o->state) == DONE) /* pairs with finish */
         return 0;
     uintptr_t me = wf_me(), state = NEW;

@@ -133,7 +133,7 @@ int weft_rwlock_read_lock(weft_rwlock *l, weft_time deadline)
 {
     if (!l)
         return -EINVAL;
-    wf_check_place(__func__, l);
+    wf_enter(__func__, l);
     uintptr_t word = wf_load(&l->word), then;
     while (may_enter(word, 0, &then)) {
         if (wf_cas(&l->word, &word, then)) /* acquire: pairs with unlock */
@@ -146,7 +146,7 @@ int weft_rwlock_write_lock(weft_rwlock *l, weft_time deadline)
 {
     if (!l)
         return -EINVAL;
-    wf_check_place(__func__, l);
+    wf_enter(__func__, l);
     uintptr_t me = wf_me(), word = 0;
     if (wf_cas(&l->word, &word, me)) /* acquire: pairs with unlock */
         return 0;

@@ -52,7 +52,7 @@ WF_HOT int weft_sem_wait(weft_sem *s, weft_time deadline)
 {
     if (!s)
         return -EINVAL;
-    wf_check_place(__func__, s);
+    wf_enter(__func__, s);
     uint32_t count = wf_load(&s->count);
     while (count != 0 && !(count & WF_SEALED)) {
         if (wf_cas(&s->count, &count, count - 1)) /* acquire: pairs with post */
@@ -67,7 +67,7 @@ WF_HOT int weft_sem_post(weft_sem *s)
 {
     if (!s)
         return -EINVAL;
-    wf_check_place(__func__, s);
+    wf_enter(__func__, s);
     uint32_t count = wf_load(&s->count);
     while (!(count & WF_SEALED)) {
         if (count == WEFT_SEM_MAX)

@@ -44,7 +44,7 @@ int weft_waitgroup_add(weft_waitgroup *g, int n)
 {
     if (!g)
         return -EINVAL;
-    wf_check_place(__func__, g);
+    wf_enter(__func__, g);
     return add(g, n);
 }
 
@@ -52,7 +52,7 @@ int weft_waitgroup_done(weft_waitgroup *g)
 {
     if (!g)
         return -EINVAL;
-    wf_check_place(__func__, g);
+    wf_enter(__func__, g);
     return add(g, -1);
 }
 
@@ -82,7 +82,7 @@ int weft_waitgroup_wait(weft_waitgroup *g, weft_time deadline)
 {
     if (!g)
         return -EINVAL;
-    wf_check_place(__func__, g);
+    wf_enter(__func__, g);
     uint32_t count = wf_load_acquire(&g->count); /* pairs with the last done */
     if (count == 0)
         return 0;

@@ -212,6 +212,16 @@ TEST(workers_are_named_after_their_scheduler)
     CHECK(!is_there_a_thread("loom_0"));
 }
 
+TEST(of_a_long_name_the_number_is_kept)
+{
+    weft_sched *s;
+    REQUIRE(weft_sched_new(&s, &(weft_sched_opts){.threads = 11, .name = "a-name-of-20-letters"}) == 0);
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    CHECK(is_there_a_thread("a-name-of-20-_0"));
+    CHECK(is_there_a_thread("a-name-of-20_10"));
+    end_sched(s);
+}
+
 enum { SCHEDS = 3, EACH = 100 };
 
 /* Of one scheduler: brings work to itself and to the others, and knows where it is. */
@@ -277,4 +287,4 @@ TESTS(sched_run, a_run_inside_a_fiber_is_edeadlk, a_second_run_meanwhile_is_ebus
       while_a_run_is_under_way_go_works_on_every_thread, a_run_lets_every_fiber_end,
       sched_run_from_outside_waits_until_no_fiber_is_left, when_no_fiber_is_left_all_that_they_did_is_seen,
       by_default_there_are_as_many_workers_as_cpus, workers_are_named_after_their_scheduler,
-      work_comes_from_fibers_threads_and_other_schedulers)
+      of_a_long_name_the_number_is_kept, work_comes_from_fibers_threads_and_other_schedulers)

@@ -2,6 +2,9 @@
  * The time slice: a fiber that computes is put back at the first call of the library after its slice is used up, and
  * what waits for its time is not forgotten meanwhile. One worker, on a clock that the fibers move.
  */
+#include <weft/chan.h>
+#include <weft/sync.h>
+
 #include "unit/sched/ground.h"
 
 /* Each step takes as long as it says, and the time is somebody's. */
@@ -78,6 +81,11 @@ TEST(a_slice_is_5_ms_and_an_option)
 }
 
 /* Every call of the library is a checkpoint. */
+static void does_nothing(void *arg)
+{
+    (void)arg;
+}
+
 static weft_fiber *another; /* that has ended, and waits for its join */
 
 static void call_cancelled(void)
@@ -117,7 +125,7 @@ static void call_go(void)
 
 static void call_go_with(void)
 {
-    CHECK_INT(weft_go_with(NULL, &(weft_attr){.priority = 1}, returns_at_once, NULL), ==, 0);
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.name = "two", .priority = 1}, returns_at_once, NULL), ==, 0);
 }
 
 static void call_sched_go(void)
@@ -157,6 +165,104 @@ static void call_stats(void)
     CHECK_INT(figures(weft_sched_current()).workers, ==, 1);
 }
 
+static void call_of_the_record(void)
+{
+    CHECK(weft_fiber_id(another) != 0);
+}
+
+static void call_now(void)
+{
+    CHECK_INT(weft_now().ns, >, 0);
+}
+
+static void call_in(void)
+{
+    CHECK_INT(weft_in(WEFT_MS).ns, >, 0);
+}
+
+static void call_mutex(void)
+{
+    static weft_mutex m;
+    CHECK_INT(weft_mutex_lock(&m, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_mutex_unlock(&m), ==, 0);
+}
+
+static void call_rmutex(void)
+{
+    static weft_rmutex m;
+    CHECK_INT(weft_rmutex_lock(&m, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_rmutex_unlock(&m), ==, 0);
+}
+
+static void call_read_lock(void)
+{
+    static weft_rwlock l;
+    CHECK_INT(weft_rwlock_read_lock(&l, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_rwlock_unlock(&l), ==, 0);
+}
+
+static void call_write_lock(void)
+{
+    static weft_rwlock l;
+    CHECK_INT(weft_rwlock_write_lock(&l, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_rwlock_unlock(&l), ==, 0);
+}
+
+static void call_signal(void)
+{
+    static weft_cond c;
+    CHECK_INT(weft_cond_signal(&c), ==, 0);
+}
+
+static void call_post(void)
+{
+    static weft_sem s;
+    CHECK_INT(weft_sem_post(&s), ==, 0);
+}
+
+static void call_try(void)
+{
+    static weft_sem s;
+    CHECK_INT(weft_sem_wait(&s, WEFT_NOW), ==, -EAGAIN);
+}
+
+static void call_is_set(void)
+{
+    static weft_event e;
+    CHECK(!weft_event_is_set(&e));
+}
+
+static void call_waitgroup(void)
+{
+    static weft_waitgroup g;
+    CHECK_INT(weft_waitgroup_wait(&g, WEFT_FOREVER), ==, 0);
+}
+
+static void call_once(void)
+{
+    static weft_once o;
+    CHECK_INT(weft_once_do(&o, does_nothing, NULL, WEFT_FOREVER), ==, 0);
+}
+
+static weft_chan *channel; /* with room for all that is sent */
+
+static void call_send(void)
+{
+    CHECK_INT(weft_chan_send(channel, &(int){1}, WEFT_NOW), ==, 0);
+}
+
+static void call_receive(void)
+{
+    int value;
+    CHECK_INT(weft_chan_recv(channel, &value, WEFT_NOW), ==, -EAGAIN);
+}
+
+static void call_select(void)
+{
+    int value;
+    CHECK_INT(weft_select(&(weft_case){.op = WEFT_RECV, .chan = channel, .value = &value}, 1, WEFT_NOW), ==, -EAGAIN);
+}
+
 static const struct {
     const char *name;
     void (*call)(void);
@@ -177,6 +283,22 @@ static const struct {
     {"weft_sched_current", call_sched_current},
     {"weft_fiber_state", call_state},
     {"weft_sched_stats", call_stats},
+    {"weft_fiber_id", call_of_the_record},
+    {"weft_now", call_now},
+    {"weft_in", call_in},
+    {"weft_mutex_lock", call_mutex},
+    {"weft_rmutex_lock", call_rmutex},
+    {"weft_rwlock_read_lock", call_read_lock},
+    {"weft_rwlock_write_lock", call_write_lock},
+    {"weft_cond_signal", call_signal},
+    {"weft_sem_post", call_post},
+    {"weft_sem_wait", call_try},
+    {"weft_event_is_set", call_is_set},
+    {"weft_waitgroup_wait", call_waitgroup},
+    {"weft_once_do", call_once},
+    {"weft_chan_recv", call_receive},
+    {"weft_select", call_select},
+    {"weft_chan_send", call_send},
 };
 
 struct caller {
@@ -198,6 +320,7 @@ static void *calls_after_its_slice(void *arg)
 
 TEST(every_call_is_a_checkpoint)
 {
+    CHECK_INT(weft_chan_new(&channel, sizeof(int), 8), ==, 0);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         int beside = 0;
         struct caller c = {.call = calls[i].call, .beside = &beside};
@@ -212,23 +335,7 @@ TEST(every_call_is_a_checkpoint)
         if (c.calls != 1)
             test_failed(__FILE__, __LINE__, "%s did not give way though the slice was used up", calls[i].name);
     }
-}
-
-static void *asks_the_time(void *beside)
-{
-    clock_forward(10 * WEFT_MS);
-    CHECK_INT(weft_in(0).ns, ==, weft_now().ns);
-    CHECK_INT(*(int *)beside, ==, 0);
-    return NULL;
-}
-
-TEST(asking_the_time_is_none)
-{
-    int beside = 0;
-    weft_sched *s = begin(NULL);
-    CHECK_INT(weft_sched_go(s, NULL, NULL, asks_the_time, &beside), ==, 0);
-    CHECK_INT(weft_sched_go(s, NULL, NULL, counts, &beside), ==, 0);
-    end(s);
+    CHECK_INT(weft_chan_free(channel), ==, 0);
 }
 
 /* Beside two that compute, what waits for its time is late by a slice or two, and no more. */
@@ -290,4 +397,4 @@ TEST(a_slice_ends_in_a_coroutine_too)
 }
 
 TESTS(sched_slice, two_that_compute_share_the_time_by_halves, a_slice_is_5_ms_and_an_option, every_call_is_a_checkpoint,
-      asking_the_time_is_none, a_sleeper_beside_two_that_compute_is_late_by_few_slices, a_slice_ends_in_a_coroutine_too)
+      a_sleeper_beside_two_that_compute_is_late_by_few_slices, a_slice_ends_in_a_coroutine_too)
