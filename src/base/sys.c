@@ -29,6 +29,9 @@ static struct {
     int more;                       /* atomic: failures left after that one */
     unsigned calls;                 /* atomic */
     size_t held_n, held_bytes;      /* atomic */
+    unsigned before_kinds;          /* atomic: released with the two below, pairs with ask */
+    void (*before)(void *);         /* const while before_kinds is not 0 */
+    void *before_arg;               /* const while before_kinds is not 0 */
 } seam;
 
 void wf_sys_fail(unsigned kinds, unsigned n, unsigned more)
@@ -50,6 +53,14 @@ void wf_sys_lie(unsigned kinds)
     __atomic_store_n(&seam.lie_kinds, kinds, __ATOMIC_SEQ_CST);
 }
 
+void wf_sys_before(unsigned kinds, void (*fn)(void *), void *arg)
+{
+    __atomic_store_n(&seam.before_kinds, 0u, __ATOMIC_SEQ_CST);
+    seam.before = fn;
+    seam.before_arg = arg;
+    __atomic_store_n(&seam.before_kinds, kinds, __ATOMIC_RELEASE); /* pairs with ask */
+}
+
 struct wf_sys_held wf_sys_held(void)
 {
     return (struct wf_sys_held){__atomic_load_n(&seam.held_n, __ATOMIC_SEQ_CST),
@@ -58,6 +69,8 @@ struct wf_sys_held wf_sys_held(void)
 
 static enum verdict ask(enum wf_sys kind)
 {
+    if (__atomic_load_n(&seam.before_kinds, __ATOMIC_ACQUIRE) & 1u << kind) /* pairs with wf_sys_before */
+        seam.before(seam.before_arg);
     if (__atomic_load_n(&seam.lie_kinds, __ATOMIC_RELAXED) & 1u << kind)
         return LIE;
     if (!(__atomic_load_n(&seam.fail_kinds, __ATOMIC_RELAXED) & 1u << kind))

@@ -2,7 +2,8 @@
  * base/sys.h: every system call and allocation that can fail, and the seam through which tests make them fail.
  *
  * Failure is a negative errno, or NULL for pointers; errno itself is left as it was, as it belongs to the user's code.
- * In builds with WF_SEAM a test can let the nth call fail, or let a call claim success and do nothing.
+ * In builds with WF_SEAM a test can let the nth call fail, let a call claim success and do nothing, or hold up whoever
+ * makes one.
  */
 #ifndef WF_BASE_SYS_H
 #define WF_BASE_SYS_H
@@ -57,6 +58,8 @@ void wf_sys_fail(unsigned kinds, unsigned n, unsigned more);
 unsigned wf_sys_calls(void);
 /* Lets the calls of these kinds (bits) claim success and do nothing. */
 void wf_sys_lie(unsigned kinds);
+/* Lets every thread call fn(arg) before it makes a call of these kinds (bits). Set while nobody makes one; 0: none. */
+void wf_sys_before(unsigned kinds, void (*fn)(void *), void *arg);
 /* Memory and mappings taken through this file and not yet given back: allocations in .n, mapped bytes in .bytes. */
 struct wf_sys_held {
     size_t n, bytes;

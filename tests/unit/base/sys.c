@@ -1,5 +1,6 @@
 /*
- * The seam: the nth call fails, a call can lie, what is held is counted, and errno is left alone.
+ * The seam: the nth call fails, a call can lie, a caller can be held up, what is held is counted, and errno is left
+ * alone.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -33,6 +34,29 @@ TEST(only_the_kinds_that_were_asked_for_fail)
     wf_sys_fail(0, 0, 0);
     wf_sys_free(p);
     wf_sys_unmap(q, wf_sys_page());
+}
+
+static void counts_calls(void *arg)
+{
+    ++*(int *)arg;
+}
+
+TEST(whoever_makes_a_call_can_be_held_up_before_it)
+{
+    int calls = 0;
+    wf_sys_before(1u << WF_SYS_MALLOC, counts_calls, &calls);
+    wf_sys_fail(1u << WF_SYS_MALLOC, 2, 0);
+    void *p = wf_sys_malloc(16), *q = wf_sys_map(wf_sys_page());
+    CHECK_INT(calls, ==, 1);
+    CHECK(wf_sys_malloc(16) == NULL);
+    CHECK_INT(calls, ==, 2); /* also before one that fails */
+    wf_sys_fail(0, 0, 0);
+    wf_sys_before(0, NULL, NULL);
+    void *r = wf_sys_malloc(16);
+    CHECK_INT(calls, ==, 2);
+    wf_sys_free(p);
+    wf_sys_unmap(q, wf_sys_page());
+    wf_sys_free(r);
 }
 
 TEST(what_is_held_is_counted)
@@ -80,5 +104,6 @@ TEST(the_clock_can_be_set_and_given_back)
 }
 
 TESTS(base_sys, the_nth_call_fails_and_so_many_after_it, only_the_kinds_that_were_asked_for_fail,
-      what_is_held_is_counted, a_failure_is_returned_and_errno_is_left_alone,
-      a_page_that_is_guarded_is_forbidden_and_another_is_not, the_clock_can_be_set_and_given_back)
+      whoever_makes_a_call_can_be_held_up_before_it, what_is_held_is_counted,
+      a_failure_is_returned_and_errno_is_left_alone, a_page_that_is_guarded_is_forbidden_and_another_is_not,
+      the_clock_can_be_set_and_given_back)

@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <weft/weft.h>
 
@@ -399,8 +402,97 @@ TEST(of_many_threads_that_want_one_exactly_one_enters)
 #endif
 }
 
+#if WF_DEBUG
+/*
+ * A thread that is leaving a coroutine. The value that it passes on goes to a page that may not be written, so that it
+ * faults when the coroutine's state is no longer RUNNING, and stays there, on the coroutine's stack, until it is told to
+ * go on.
+ */
+static struct {
+    weft_coro *c;
+    void **page;
+    int faulted[2], go_on[2]; /* pipes: a handler may use them */
+    int rc;
+} leaver;
+
+static void stays_in_the_fault(int signal)
+{
+    char byte = 0;
+    (void)signal;
+    CHECK_INT(write(leaver.faulted[1], &byte, 1), ==, 1);
+    CHECK_INT(read(leaver.go_on[0], &byte, 1), ==, 1);
+    CHECK_INT(mprotect(leaver.page, wf_sys_page(), PROT_READ | PROT_WRITE), ==, 0);
+}
+
+static void *wants_a_value(void *arg)
+{
+    leaver.rc = weft_coro_resume(leaver.c, NULL, leaver.page);
+    return arg;
+}
+
+/* Calls `tries` while another thread is leaving a coroutine that runs fn(1). */
+static void while_it_is_left(weft_fn *fn, void (*tries)(void))
+{
+    struct sigaction sa = {.sa_handler = stays_in_the_fault, .sa_flags = SA_ONSTACK | (int)SA_RESETHAND}, before;
+    pthread_t thread;
+    char byte = 0;
+    leaver.page = mmap(NULL, wf_sys_page(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(leaver.page != MAP_FAILED);
+    REQUIRE(pipe(leaver.faulted) == 0 && pipe(leaver.go_on) == 0);
+    REQUIRE(weft_coro_new(&leaver.c, fn, as_ptr(1), NULL) == 0);
+    REQUIRE(sigaction(SIGSEGV, &sa, &before) == 0); /* in place of the library's */
+    REQUIRE(pthread_create(&thread, NULL, wants_a_value, NULL) == 0);
+    CHECK_INT(read(leaver.faulted[0], &byte, 1), ==, 1);
+    tries();
+    CHECK_INT(write(leaver.go_on[1], &byte, 1), ==, 1);
+    pthread_join(thread, NULL);
+    sigaction(SIGSEGV, &before, NULL);
+    CHECK_PTR(*leaver.page, ==, as_ptr(1));
+    munmap(leaver.page, wf_sys_page());
+    for (int i = 0; i < 2; i++) {
+        close(leaver.faulted[i]);
+        close(leaver.go_on[i]);
+    }
+}
+
+static void resets_it(void)
+{
+    CHECK_INT(weft_coro_state(leaver.c), ==, WEFT_CORO_DONE);
+    CHECK_INT(weft_coro_reset(leaver.c, yields_once, NULL), ==, -EBUSY);
+}
+
+static void frees_and_resumes_it(void)
+{
+    CHECK_INT(weft_coro_state(leaver.c), ==, WEFT_CORO_READY);
+    CHECK_INT(weft_coro_free(leaver.c), ==, -EBUSY);
+    CHECK_INT(weft_coro_resume(leaver.c, NULL, NULL), ==, -EBUSY);
+}
+
+static void *returns_it(void *arg)
+{
+    return arg;
+}
+#endif
+
+TEST(one_that_a_thread_is_still_leaving_is_ebusy_to_others)
+{
+#if WF_DEBUG
+    while_it_is_left(returns_it, resets_it);
+    CHECK_INT(leaver.rc, ==, 0);
+    CHECK_INT(weft_coro_free(leaver.c), ==, 0);
+    if (test_has_failed())
+        return; /* what follows would leave two threads on one stack */
+    while_it_is_left(yields_once, frees_and_resumes_it);
+    CHECK_INT(leaver.rc, ==, 1);
+    CHECK_INT(weft_coro_resume(leaver.c, NULL, NULL), ==, 0);
+    CHECK_INT(weft_coro_free(leaver.c), ==, 0);
+#else
+    SKIP("only builds with WEFT_DEBUG check this exactly");
+#endif
+}
+
 TESTS(coro_threads, one_made_here_goes_on_elsewhere_and_is_freed_elsewhere, two_threads_take_turns_with_one,
       thread_local_data_is_that_of_the_thread_that_runs_it, count_knows_those_of_threads_that_have_ended,
       ids_are_unique_over_all_threads, a_thread_that_ends_gives_back_what_it_kept,
       a_later_destructor_may_use_the_library_again, up_to_64_threads_run_their_own_at_once,
-      of_many_threads_that_want_one_exactly_one_enters)
+      one_that_a_thread_is_still_leaving_is_ebusy_to_others, of_many_threads_that_want_one_exactly_one_enters)
