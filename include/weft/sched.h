@@ -72,6 +72,13 @@ enum {
     WEFT_DIRECT = 1, /* runs them at once, before what is queued (weft_fifo only) */
 };
 
+/** What workers wait for descriptors with; the options' `io`. See weft_io_backend() in weft/io.h. */
+enum {
+    WEFT_IO_AUTO = 0,  /* what the environment says (WEFT_IO=epoll, WEFT_IO=uring), else epoll */
+    WEFT_IO_EPOLL = 1, /* epoll */
+    WEFT_IO_URING = 2, /* io_uring; epoll, and a line on stderr, where the kernel does not have it */
+};
+
 /** How to run a scheduler; also weft_run's options. NULL, or a zero field, means the default. */
 typedef struct weft_sched_opts {
     size_t size;      /* sizeof(weft_sched_opts); 0 means the first release's size */
@@ -85,6 +92,7 @@ typedef struct weft_sched_opts {
     size_t stack;              /* bytes of stack of a fiber that does not say; 0: WEFT_STACK_DEFAULT */
     unsigned warm;             /* stacks that each worker makes at its start */
     unsigned warm_max;         /* stacks of ended fibers that each worker keeps at most; 0: as the load shows */
+    int io;                    /* WEFT_IO_AUTO, WEFT_IO_EPOLL, WEFT_IO_URING */
 } weft_sched_opts;
 
 /**

@@ -9,6 +9,7 @@
 #include <weft/coro.h>
 #include <weft/cxx.h>
 #include <weft/fiber.h>
+#include <weft/io.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>

@@ -19,6 +19,13 @@ bool wf_clock_is_set(void)
 }
 #endif
 
+static inline int64_t read_real(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 static inline int64_t read_clock(clockid_t clock)
 {
 #ifdef WF_SEAM
@@ -26,9 +33,12 @@ static inline int64_t read_clock(clockid_t clock)
     if (shown != 0)
         return shown;
 #endif
-    struct timespec ts;
-    clock_gettime(clock, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+    return read_real(clock);
+}
+
+int64_t wf_clock_real(void)
+{
+    return read_real(CLOCK_MONOTONIC);
 }
 
 int64_t wf_clock_coarse(void)

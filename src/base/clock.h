@@ -13,6 +13,9 @@ int64_t wf_clock_coarse(void);
 /* CLOCK_MONOTONIC in ns. */
 int64_t wf_clock_now(void);
 
+/* The same, whatever a test has set: for waiting in the kernel. */
+int64_t wf_clock_real(void);
+
 #ifdef WF_SEAM
 /* Whether a test has set the clock: it stands still, and nothing comes by waiting. */
 bool wf_clock_is_set(void);

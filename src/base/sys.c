@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -130,6 +132,33 @@ int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg)
     int rc = ask(WF_SYS_THREAD) == GO_ON ? pthread_create(out, NULL, fn, arg) : EAGAIN;
     errno = kept;
     return rc == 0 ? 0 : -EAGAIN;
+}
+
+int wf_sys_epoll_create(void)
+{
+    int kept = errno;
+    int fd = ask(WF_SYS_EPOLL) == GO_ON ? epoll_create1(EPOLL_CLOEXEC) : (errno = EMFILE, -1);
+    int result = fd < 0 ? -errno : fd;
+    errno = kept;
+    return result;
+}
+
+int wf_sys_eventfd(void)
+{
+    int kept = errno;
+    int fd = ask(WF_SYS_EVENTFD) == GO_ON ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : (errno = EMFILE, -1);
+    int result = fd < 0 ? -errno : fd;
+    errno = kept;
+    return result;
+}
+
+int wf_sys_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+    int kept = errno;
+    int rc = ask(WF_SYS_EPOLL_CTL) == GO_ON ? epoll_ctl(set, op, fd, event) : (errno = ENOMEM, -1);
+    int result = rc < 0 ? -errno : 0;
+    errno = kept;
+    return result;
 }
 
 void wf_sys_free(void *p)

@@ -21,6 +21,9 @@ enum wf_sys {
     WF_SYS_MPROTECT,
     WF_SYS_GUARD, /* MADV_GUARD_INSTALL, one range or many */
     WF_SYS_THREAD,
+    WF_SYS_EPOLL,     /* epoll_create1 */
+    WF_SYS_EPOLL_CTL, /* epoll_ctl */
+    WF_SYS_EVENTFD,
 };
 
 void *wf_sys_malloc(size_t bytes);
@@ -30,6 +33,14 @@ void *wf_sys_malloc_aligned(size_t bytes, size_t align);
 
 /* A thread that runs fn(arg); 0 or -EAGAIN. */
 int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
+
+/* A new descriptor that is closed by exec, or a negative errno. */
+int wf_sys_epoll_create(void);
+int wf_sys_eventfd(void); /* never blocks */
+
+struct epoll_event;
+/* 0, or a negative errno. */
+int wf_sys_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
 
 /* Anonymous private memory that reserves nothing and takes no huge pages; NULL on failure. */
 void *wf_sys_map(size_t bytes);

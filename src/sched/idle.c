@@ -1,8 +1,9 @@
 /*
  * sched/idle.c: see idle.h.
  *
- * Why no work is forgotten. Who brings work writes it, passes wf_barrier_light, and then looks: at `asleep` of the worker
- * that it is for, or, for anybody's work, at idle_count and searching. A worker that goes to sleep writes `asleep`,
+ * Why no work is forgotten. Who brings work writes it, passes wf_barrier_light (a worker of the scheduler) or wf_fence
+ * (anybody else), and then looks: at `asleep` of the worker that it is for, or, for anybody's work, at idle_count and
+ * searching. A worker that goes to sleep writes `asleep`,
  * idle_count and (if it searched) searching, passes wf_barrier_heavy, and then looks for work everywhere. One of the two
  * sees what the other wrote. Who sees a searcher and therefore wakes nobody relies on that searcher's look: it either
  * finds the work, or is about to sleep and looks after the barrier, and searches again if it sees some. One that finds
@@ -10,8 +11,6 @@
  * of its own. So nobody searches while it runs a fiber.
  */
 #include "sched/idle.h"
-
-#include <time.h>
 
 #include "base/barrier.h"
 #include "base/clock.h"
@@ -136,30 +135,56 @@ static int64_t wake_time(struct wf_worker *w, int64_t deadline)
     next = next < deadline ? next : deadline;
     next = next < again ? next : again;
 #ifdef WF_SEAM
-    if (wf_clock_is_set() && next != INT64_MAX) { /* that clock moves when a test says so: look often */
-        struct timespec ts;
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec + 200000;
-    }
+    if (wf_clock_is_set() && next != INT64_MAX) /* that clock moves when a test says so: look often */
+        return wf_clock_real() + 200 * WEFT_US;
 #endif
     return next;
+}
+
+/* Pairs with who brings work, stops or cancels. The only worker has to do with outsiders alone, and they have fences. */
+static void say_before_looking(const struct wf_worker *w)
+{
+    if (w->solo)
+        wf_fence();
+    else
+        wf_barrier_heavy();
+}
+
+static void sleep_until(struct wf_worker *w, int64_t deadline)
+{
+    w->polls = true;
+    wf_driver_poll(&w->driver, deadline);
+    w->polls = false;
+}
+
+/* A worker that serves descriptors finds some ready more often than not, and that costs no more than to say it sleeps. */
+static bool finds_events(struct wf_worker *w)
+{
+    if (w->solo || !w->driver.io)
+        return false;
+    sleep_until(w, INT64_MIN);
+    return wf_pick_here(w) > 0;
 }
 
 void wf_idle(struct wf_worker *w, int64_t deadline)
 {
     weft_sched *s = w->sched;
+    if (finds_events(w)) {
+        w->now = wf_clock_now();
+        return;
+    }
     if (w->searching) {
         w->searching = false;
         wf_add(&s->searching, (uint32_t)-1);
     }
     wf_driver_announce(&w->driver);
     list(w);
-    wf_barrier_heavy(); /* pairs with wf_barrier_light of who brings work, stops or cancels */
+    say_before_looking(w);
     tell_if_empty(s);
     bool work_elsewhere = wf_pick_elsewhere(w);
     if (!work_elsewhere && wf_inbox_is_empty(&w->inbox) && !wf_load(&s->over) &&
         wf_load(&s->cancels) == w->cancelled_to)
-        wf_driver_poll(&w->driver, wake_time(w, deadline));
+        sleep_until(w, wake_time(w, deadline));
     wf_driver_awake(&w->driver);
     unlist(w);
     if (work_elsewhere && !w->searching) { /* we were relied on to see it, and may have other things to do first */
@@ -173,8 +198,8 @@ void wf_idle(struct wf_worker *w, int64_t deadline)
 void wf_idle_nap(struct wf_worker *w, int64_t ns)
 {
     wf_driver_announce(&w->driver);
-    wf_barrier_heavy();
+    say_before_looking(w);
     if (wf_inbox_is_empty(&w->inbox))
-        wf_driver_poll(&w->driver, wf_clock_now() + ns);
+        sleep_until(w, wf_clock_now() + ns);
     wf_driver_awake(&w->driver);
 }

@@ -104,6 +104,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         all.active += wf_load(&w->works);
         all.ready += wf_pick_here(w);
         all.timers += wf_load(&w->counts.timers);
+        all.watches += wf_load(&w->counts.watches);
         all.spawned += wf_load(&w->counts.spawned);
         all.ended += wf_load(&w->counts.ended);
         all.stolen += wf_load(&w->counts.stolen);

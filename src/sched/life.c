@@ -16,7 +16,7 @@
 #include "sched/slice.h"
 #include "stack/cache.h"
 
-#define FIRST_SIZE (offsetof(weft_sched_opts, warm_max) + sizeof(unsigned))
+#define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))
 #define LARGEST_SIZE ((size_t)4096)
 #define MOST_THREADS 1024
 #define TELL_AFTER WEFT_SEC /* a stop that only parked fibers hold up says so after it */
@@ -44,7 +44,8 @@ int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
         mine->name = "weft";
     bool fifo = mine->policy == &weft_fifo;
     if (mine->threads > MOST_THREADS || (mine->stack != 0 && mine->stack < WEFT_STACK_MIN) ||
-        (mine->dispatch != WEFT_QUEUE && mine->dispatch != WEFT_DIRECT) || (mine->dispatch == WEFT_DIRECT && !fifo))
+        (mine->dispatch != WEFT_QUEUE && mine->dispatch != WEFT_DIRECT) || (mine->dispatch == WEFT_DIRECT && !fifo) ||
+        mine->io < WEFT_IO_AUTO || mine->io > WEFT_IO_URING)
         return -EINVAL;
     if (!fifo && (!mine->policy->begin || !mine->policy->end || !mine->policy->push || !mine->policy->pop))
         return -EINVAL;
@@ -55,6 +56,8 @@ static void free_worker(weft_sched *s, struct wf_worker *w)
 {
     if (w->set)
         s->policy->end(w->set);
+    if (w->driver.io)
+        w->driver.io->ops->drop(w->driver.io);
     wf_sys_free(w);
 }
 
@@ -104,6 +107,7 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
     s->workers = o.threads;
     s->use_caller = o.use_caller;
     s->dispatch = o.dispatch;
+    s->io = o.io;
     s->warm = o.warm;
     s->warm_max = o.warm_max;
     s->class = (uint16_t) class;
@@ -176,7 +180,7 @@ static void end_threads(weft_sched *s)
 {
     wf_store_release(&s->over, 1); /* pairs with the loop's look */
     open_gate(s);
-    wf_barrier_light();
+    wf_fence(); /* pairs with wf_idle's */
     for (unsigned i = 0; i < s->workers; i++)
         wf_driver_wake(&s->worker[i]->driver);
     for (unsigned i = 0; i < s->workers; i++) {
@@ -312,14 +316,16 @@ int weft_sched_run(weft_sched *s, weft_time deadline)
 /* Whether only parked fibers are left, with nothing that would wake them. */
 static bool is_stuck(const weft_sched *s)
 {
+    size_t watches = 0;
     for (unsigned i = 0; i < s->workers; i++) {
         const struct wf_worker *w = s->worker[i];
         bool caller = i == 0 && s->use_caller; /* it is here, asking */
         if ((!caller && !wf_load(&w->driver.asleep)) || wf_load(&w->counts.timers) > 0 ||
             !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
             return false;
+        watches += wf_load(&w->counts.watches);
     }
-    return wf_load(&s->injected.count) == 0;
+    return watches == 0 && wf_load(&s->injected.count) == 0;
 }
 
 static void tell_once(weft_sched *s)
@@ -334,7 +340,7 @@ static void tell_once(weft_sched *s)
 static void cancel_all(weft_sched *s)
 {
     wf_add(&s->cancels, 1);
-    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_fence(); /* pairs with wf_idle's */
     for (unsigned i = 0; i < s->workers; i++)
         wf_driver_wake(&s->worker[i]->driver);
 }

@@ -86,7 +86,7 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
         wf_worker_send(to, f);
     } else if (wf_unlikely(w->set)) {
         push_to_set(w, f, WEFT_WHY_WAKE);
-    } else if (timed_out && w->sched->dispatch == WEFT_DIRECT) {
+    } else if ((timed_out || w->polls) && w->sched->dispatch == WEFT_DIRECT) {
         wf_fifo_push(&w->direct, f);
     } else if (w->thread && w->thread->fiber) { /* a fiber of ours woke it */
         weft_fiber *before = w->slot;
@@ -101,7 +101,7 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
 void wf_worker_send(struct wf_worker *w, weft_fiber *f)
 {
     wf_inbox_push(&w->inbox, &f->link);
-    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_fence(); /* pairs with wf_idle's */
     wf_driver_wake(&w->driver);
 }
 

@@ -17,6 +17,7 @@ struct weft_sched {
     unsigned workers;          /* const */
     bool use_caller;           /* const */
     int dispatch;              /* const */
+    int io;                    /* const: WEFT_IO_* */
     unsigned warm, warm_max;   /* const */
     uint16_t class;            /* const: of the default stack */
     const weft_policy *policy; /* const; weft_fifo is special */

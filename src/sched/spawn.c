@@ -153,7 +153,7 @@ static int bring_from_outside(weft_sched *s, weft_fiber *f)
         wf_worker_send(home, f);
         return 0;
     }
-    wf_barrier_light(); /* pairs with wf_idle's */
+    wf_fence(); /* pairs with wf_idle's */
     wf_sched_wake_one(s);
     return 0;
 }

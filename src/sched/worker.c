@@ -146,6 +146,14 @@ static void expire(struct wf_worker *w)
     }
 }
 
+/* Who waits for a descriptor that is ready by now. */
+static void look_at_io(struct wf_worker *w)
+{
+    w->polls = true;
+    wf_driver_look(&w->driver);
+    w->polls = false;
+}
+
 static void look_at_clock(struct wf_worker *w)
 {
     w->now = wf_clock_now();
@@ -232,6 +240,7 @@ static bool is_done(struct wf_worker *w, enum wf_until until)
 WF_COLD static int work_once(struct wf_worker *w)
 {
     look_at_clock(w);
+    look_at_io(w);
     wf_pick_gather(w);
     size_t turns = wf_pick_here(w) + wf_load(&w->sched->injected.count);
     const weft_fiber *woken = NULL; /* by the one before it, and goes first: that is nobody's turn */
@@ -245,14 +254,28 @@ WF_COLD static int work_once(struct wf_worker *w)
     return 0;
 }
 
+/* WEFT_DIRECT: each time round what was ready. */
+static bool pass_begins(struct wf_worker *w)
+{
+    if (w->pass_left > 0) {
+        w->pass_left--;
+        return false;
+    }
+    w->pass_left = wf_pick_here(w);
+    return true;
+}
+
 static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
     look_at_clock(w);
-    bool always = w->sched->dispatch == WEFT_DIRECT ||
-                  w->set; /* a policy reads the clock anyway, and slices are long */
+    look_at_io(w);
+    bool direct = w->sched->dispatch == WEFT_DIRECT;
+    bool always = direct || w->set; /* a policy reads the clock anyway, and slices are long */
     while (!is_over(w, until)) {
         if (wf_unlikely(w->tick % WF_LOOK_EVERY == 0 || always)) {
             look_at_clock(w);
+            if (direct ? pass_begins(w) : w->tick % WF_LOOK_EVERY == 0)
+                look_at_io(w);
             if (w->now >= deadline)
                 return is_done(w, until) ? 0 : -ETIMEDOUT;
         }
@@ -308,6 +331,8 @@ void wf_worker_leave(struct wf_worker *w)
 {
     wf_worker_drop_spare(w);
     wf_records_trim(&w->records, 0);
+    if (w->driver.io)
+        w->driver.io->ops->leave(w->driver.io);
     w->thread->stacks_kept = 0;
     w->thread->worker = NULL;
     w->thread = NULL;

@@ -56,7 +56,7 @@ enum {
 /* Single writer: the worker. atomic: others add them up. */
 struct wf_counts {
     uint64_t spawned, ended, switches, stolen, warm_hits, warm_misses;
-    size_t timers;
+    size_t timers, watches; /* watches: of all workers together, as a fiber may end its wait on another */
 };
 
 struct wf_worker {
@@ -97,7 +97,9 @@ struct wf_worker {
     unsigned index;  /* const */
     struct wf_wheel wheel;
     struct wf_fifo waiting;           /* for a place in the ring, younger than all in it */
-    struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come */
+    struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come, and whose descriptor is ready */
+    size_t pass_left;                 /* WEFT_DIRECT: fibers that are left of what was ready when the pass began */
+    bool polls;                       /* it is in its driver: who becomes ready does so by an event */
     uint32_t ring_turn[WF_RING_SIZE]; /* the turns of what is in the ring */
 
     /* Others write here. */

@@ -1,0 +1,310 @@
+/*
+ * io/fd.c: see fd.h.
+ */
+#include "io/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "io/set.h"
+#include "sched/worker.h"
+
+enum { CHUNK = 1024, CHUNKS = 1 << 16 };
+
+static struct wf_fd *chunks[CHUNKS]; /* atomic: each is made once, and for life */
+
+static struct wf_fd *make_chunk(unsigned index)
+{
+    struct wf_fd *made = wf_sys_malloc_aligned(CHUNK * sizeof *made, 64), *there = NULL;
+    if (!made)
+        return NULL;
+    memset(made, 0, CHUNK * sizeof *made);
+    if (wf_cas(&chunks[index], &there, made)) /* pairs with wf_fd_look */
+        return made;
+    wf_sys_free(made);
+    return there;
+}
+
+struct wf_fd *wf_fd_look(int fd)
+{
+    if (wf_unlikely(fd < 0 || fd >= CHUNK * CHUNKS))
+        return NULL;
+    struct wf_fd *chunk = wf_load_acquire(&chunks[fd / CHUNK]); /* pairs with make_chunk */
+    return chunk ? &chunk[fd % CHUNK] : NULL;
+}
+
+struct wf_fd *wf_fd_of(int fd)
+{
+    struct wf_fd *e = wf_fd_look(fd);
+    if (wf_unlikely(!e && fd >= 0 && fd < CHUNK * CHUNKS)) {
+        struct wf_fd *chunk = make_chunk((unsigned)fd / CHUNK);
+        e = chunk ? &chunk[fd % CHUNK] : NULL;
+    }
+    return e;
+}
+
+/* Those who want any of it, taken out and won: for wf_ready, after the unlock. guarded by: e->lock */
+static struct wf_waiter *win(struct wf_fd *e, uint32_t events, int result)
+{
+    struct wf_waiter *won = NULL, **end = &won;
+    for (struct wf_waiter *w = e->waiters.first, *next; w; w = next) {
+        next = w->next;
+        uint32_t wants = (uint32_t)(uintptr_t)w->data;
+        if (!(events & wants) && !(wants & WF_FD_ANY))
+            continue;
+        wf_waiters_remove(&e->waiters, w);
+        if (wf_settle(w->who, result < 0 ? result : (int)(events & wants & ~WF_FD_ANY))) {
+            *end = w;
+            end = &w->next;
+        }
+    }
+    *end = NULL;
+    return won;
+}
+
+static void ready(struct wf_waiter *won)
+{
+    while (won) {
+        struct wf_waiter *next = won->next; /* `won` is gone when its owner goes on */
+        wf_ready(won->who);
+        won = next;
+    }
+}
+
+static uint64_t no_longer_drained(uint32_t events)
+{
+    uint64_t bits = 0;
+    if (events & (POLLIN | POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
+        bits |= WF_FD_DRAINED_IN;
+    if (events & (POLLOUT | POLLHUP | POLLERR))
+        bits |= WF_FD_DRAINED_OUT;
+    return bits;
+}
+
+void wf_fd_event(int fd, uint32_t generation, uint32_t events)
+{
+    struct wf_fd *e = wf_fd_look(fd);
+    if (!e)
+        return;
+    wf_lock(&e->lock);
+    if (wf_fd_generation(e) != generation) {
+        wf_unlock(&e->lock);
+        return;
+    }
+    uint64_t clear = no_longer_drained(events) & wf_load(&e->word);
+    if (clear)
+        wf_and(&e->word, ~clear);
+    if (wf_unlikely(events & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI)) && !(wf_load(&e->word) & WF_FD_ENDING))
+        wf_or(&e->word, WF_FD_ENDING);
+    struct wf_waiter *won = win(e, events, 0);
+    if (!e->waiters.first)
+        wf_store(&e->parked_at, 0);
+    wf_unlock(&e->lock);
+    ready(won);
+}
+
+static bool is_at(const struct wf_fd *e, uint32_t id)
+{
+    for (int i = 0; i < WF_FD_PLACES; i++) {
+        if (e->at[i] == id)
+            return true;
+    }
+    return false;
+}
+
+bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
+{
+    wf_lock(&e->lock);
+    bool is = is_at(e, set);
+    wf_unlock(&e->lock);
+    return is;
+}
+
+/* The oldest is forgotten: a set that finds itself forgotten registers it again. guarded by: e->lock */
+static void note_place(struct wf_fd *e, uint32_t id)
+{
+    if (is_at(e, id))
+        return;
+    memmove(&e->at[1], &e->at[0], (WF_FD_PLACES - 1) * sizeof e->at[0]);
+    e->at[0] = id;
+}
+
+/* Takes the lock with `e` registered at `set`; 0, or a negative errno without the lock. */
+static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set)
+{
+    wf_lock(&e->lock);
+    if (wf_likely(is_at(e, set->id) && wf_fd_generation(e) == generation))
+        return 0;
+    wf_unlock(&e->lock);
+    if (!wf_fd_enter(e, generation, 0))
+        return -EBADF;
+    int rc = wf_set_register(set, e, fd, generation);
+    wf_fd_exit(e, 0, rc == -EPERM ? WF_FD_FILE : 0);
+    if (rc != 0)
+        return rc;
+    wf_lock(&e->lock);
+    if (wf_fd_generation(e) != generation) {
+        wf_unlock(&e->lock);
+        return -EBADF;
+    }
+    note_place(e, set->id);
+    return 0;
+}
+
+static uint32_t ms_of(int64_t now)
+{
+    return (uint32_t)(now / 1000000) | 1; /* never 0 */
+}
+
+/* With the lock held, which is released. */
+static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, weft_time deadline)
+{
+    struct wf_worker *w = wf_thread_now()->worker;
+    me->node.index = 0;
+    me->node.data = (void *)(uintptr_t)events;
+    wf_waiters_add(&e->waiters, &me->node, me);
+    if (e->parked_at == 0)
+        wf_store(&e->parked_at, ms_of(w->now));
+    wf_set_waits((struct wf_set *)w->driver.io, w->now);
+    wf_store(&w->counts.watches, w->counts.watches + 1);
+    int rc = wf_wait_unlocking(me, events & POLLIN ? "read" : "write", &e->lock, deadline);
+    w = wf_thread_now()->worker;
+    wf_store(&w->counts.watches, w->counts.watches - 1);
+    if (rc < 0) {
+        wf_lock(&e->lock);
+        wf_waiters_remove(&e->waiters, &me->node);
+        wf_unlock(&e->lock);
+    }
+    return rc;
+}
+
+int wf_fd_sleep(struct wf_fd *e, uint32_t generation, uint32_t events, weft_time deadline)
+{
+    struct wf_sleeper own, *me = wf_sleeper(&own);
+    wf_lock(&e->lock);
+    if (wf_fd_generation(e) == generation)
+        return sleep_on(e, me, events, deadline);
+    wf_unlock(&e->lock);
+    return -EBADF;
+}
+
+static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained,
+                         weft_time deadline)
+{
+    struct wf_sleeper own, *me = wf_sleeper(&own); /* first, as it may give way */
+    struct wf_set *set;
+    int rc = wf_set_here(&set);
+    if (rc == 0)
+        rc = lock_registered(e, fd, generation, set);
+    if (rc != 0)
+        return rc;
+    if (!drained || wf_load(&e->word) & drained)
+        return sleep_on(e, me, events, deadline);
+    wf_unlock(&e->lock);
+    return 0;
+}
+
+static bool join_threads(struct wf_fd *e, uint32_t generation, struct wf_fd_thread *me, uint64_t drained)
+{
+    wf_lock(&e->lock);
+    bool there = wf_fd_generation(e) == generation;
+    if (there) {
+        me->next = e->threads;
+        e->threads = me;
+    }
+    wf_unlock(&e->lock);
+    if (there && drained)
+        wf_and(&e->word, ~drained); /* nobody registers it for us: poll says what is, and the others try */
+    return there;
+}
+
+static void leave_threads(struct wf_fd *e, struct wf_fd_thread *me)
+{
+    wf_lock(&e->lock);
+    for (struct wf_fd_thread **p = &e->threads; *p; p = &(*p)->next) {
+        if (*p == me) {
+            *p = me->next;
+            break;
+        }
+    }
+    wf_unlock(&e->lock);
+}
+
+int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline)
+{
+    int kept = errno;
+    for (;;) {
+        struct timespec left = {0};
+        int64_t ns = 0;
+        if (deadline != INT64_MAX) {
+            ns = deadline == INT64_MIN ? 0 : deadline - wf_clock_now();
+            ns = ns < 0 ? 0 : ns;
+            left = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+        }
+        int n = ppoll(fds, count, deadline == INT64_MAX ? NULL : &left, NULL);
+        if (n > 0 || (n == 0 && (ns == 0 || wf_clock_now() >= deadline))) {
+            errno = kept;
+            return n;
+        }
+        if (n < 0 && errno != EINTR) {
+            n = -errno;
+            errno = kept;
+            return n;
+        }
+    }
+}
+
+static int wait_on_thread(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained,
+                          weft_time deadline)
+{
+    struct wf_fd_thread me = {.wake = wf_sys_eventfd()};
+    if (me.wake < 0)
+        return me.wake;
+    int rc = -EBADF;
+    if (join_threads(e, generation, &me, drained)) {
+        struct pollfd fds[] = {{.fd = fd, .events = (short)events}, {.fd = me.wake, .events = POLLIN}};
+        rc = wf_poll_until(fds, 2, deadline.ns);
+        leave_threads(e, &me);
+        if (rc == 0)
+            rc = -ETIMEDOUT;
+        else if (rc > 0)
+            rc = wf_fd_generation(e) != generation || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
+    }
+    close(me.wake);
+    return rc;
+}
+
+int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained, weft_time deadline)
+{
+    events |= POLLERR | POLLHUP;
+    if (events & POLLIN)
+        events |= POLLRDHUP;
+    if (wf_unlikely(!wf_thread_now()->fiber))
+        return wait_on_thread(e, fd, generation, events, drained, deadline);
+    return wait_in_fiber(e, fd, generation, events, drained, deadline);
+}
+
+void wf_fd_close(struct wf_fd *e)
+{
+    wf_lock(&e->lock);
+    uint64_t was = wf_load(&e->word);
+    while (!wf_cas(&e->word, &was, ((was >> 32) + 1) << 32 | (was & ~(uint64_t)WF_FD_BITS & UINT32_MAX)))
+        ;
+    struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
+    for (struct wf_fd_thread *t = e->threads; t; t = t->next)
+        eventfd_write(t->wake, 1);
+    memset(e->at, 0, sizeof e->at);
+    e->patience = 0;
+    wf_store(&e->parked_at, 0);
+    wf_unlock(&e->lock);
+    ready(won);
+    while (wf_load_acquire(&e->word) & (uint64_t)(UINT32_MAX & ~WF_FD_BITS)) /* pairs with wf_fd_exit */
+        sched_yield();
+}

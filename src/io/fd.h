@@ -1,0 +1,118 @@
+/*
+ * io/fd.h: the table of descriptors: for each number who waits on it, and what is known about it.
+ *
+ * Records are for life: there is one for each number ever used, and it says nothing at first (all zero). What it knows
+ * belongs to a generation, which weft_close ends: whoever took the number before that finds so out and leaves it alone.
+ *
+ *      word:  | generation (32) | users (12) | bits (20) |
+ *
+ * users: threads that are in a system call on this number. weft_close waits for them, so that none of them reaches
+ * whatever gets the number next. None stays: the calls do not wait.
+ *
+ * DRAINED_IN, DRAINED_OUT: a call would say EAGAIN, and an event is going to say when it would not. Set before a call is
+ * made (whatever comes during it is not lost), and taken back if the call shows that there may be more. An event clears
+ * it, under the lock; who is about to wait looks at it, under the lock.
+ */
+#ifndef WF_IO_FD_H
+#define WF_IO_FD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "sched/wait.h"
+
+enum {
+    WF_FD_DRAINED_IN = 1 << 0,
+    WF_FD_DRAINED_OUT = 1 << 1,
+    WF_FD_ENDING = 1 << 2,    /* RDHUP, HUP, ERR or PRI was reported: a short read says nothing any more */
+    WF_FD_KNOWN = 1 << 3,     /* it was looked at, and STREAM is right */
+    WF_FD_STREAM = 1 << 4,    /* plain TCP: a short read has taken all there was, a short write has filled it */
+    WF_FD_NO_SOCKET = 1 << 5, /* calls of sockets fail */
+    WF_FD_NO_NOWAIT = 1 << 6, /* RWF_NOWAIT fails */
+    WF_FD_FILE = 1 << 7,      /* cannot be waited for: it is always ready */
+    WF_FD_BITS = (1 << 20) - 1,
+    WF_FD_USER = 1 << 20,
+    WF_FD_PLACES = 3,
+};
+
+/* A plain thread in poll(2): close writes to `wake`. */
+struct wf_fd_thread {
+    struct wf_fd_thread *next;
+    int wake; /* an eventfd */
+};
+
+struct wf_fd {
+    uint64_t word;                /* atomic: see above */
+    struct wf_lock lock;          /* of what follows */
+    uint32_t parked_at;           /* ms: when somebody began to wait; 0: nobody, or it was verified. atomic: looks */
+    struct wf_waiters waiters;    /* each with the events that it wants as its `data` */
+    struct wf_fd_thread *threads; /* the same for plain threads */
+    struct wf_watch *watch;       /* callbacks, or NULL */
+    uint32_t at[WF_FD_PLACES];    /* the sets that it is registered with, 0: none */
+    uint8_t patience;             /* a wait is verified after 50 ms << patience */
+};
+
+_Static_assert(sizeof(struct wf_fd) == 64, "a record is a cache line");
+
+/* The record of a number; NULL: it is no descriptor's (negative, or too large), or there is no memory. */
+struct wf_fd *wf_fd_of(int fd);
+
+/* The same, if somebody has asked for it before. */
+struct wf_fd *wf_fd_look(int fd);
+
+static inline uint32_t wf_fd_generation(const struct wf_fd *e)
+{
+    return (uint32_t)(wf_load(&e->word) >> 32);
+}
+
+/* Before a system call on it, with bits to set. False: it is another generation, and the number not ours to touch. */
+static inline bool wf_fd_enter(struct wf_fd *e, uint32_t generation, uint64_t set)
+{
+    uint64_t was = wf_load(&e->word);
+    do {
+        if (wf_unlikely((uint32_t)(was >> 32) != generation))
+            return false;
+    } while (!wf_cas(&e->word, &was, (was + WF_FD_USER) | set)); /* pairs with wf_fd_close */
+    return true;
+}
+
+/* After it, with bits to clear and to set. */
+static inline void wf_fd_exit(struct wf_fd *e, uint64_t clear, uint64_t set)
+{
+    uint64_t was = wf_load(&e->word);
+    while (!wf_cas(&e->word, &was, ((was & ~clear) | set) - WF_FD_USER)) /* pairs with wf_fd_close */
+        ;
+}
+
+/*
+ * Tells whoever waits for any of `events` (as of poll(2)), and that it may try again. Any thread. `generation` is that of
+ * the registration: an event of an earlier one is nobody's.
+ */
+void wf_fd_event(int fd, uint32_t generation, uint32_t events);
+
+/*
+ * Waits for any of `events`: the ones that came (> 0), 0 if `drained` (a bit, or 0) is no longer set, or -EBADF (closed),
+ * -ETIMEDOUT, -ECANCELED, -EPERM (cannot be waited for), or what registering it says. On a plain thread it polls.
+ */
+int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained, weft_time deadline);
+
+/* A waiter that wants any event at all to wake it: what else it wants is its result, and may be 0. */
+#define WF_FD_ANY ((uint32_t)1 << 31)
+
+/* The fiber's part of wf_fd_wait: the events that came, -EBADF, -ETIMEDOUT or -ECANCELED. It is registered or armed. */
+int wf_fd_sleep(struct wf_fd *e, uint32_t generation, uint32_t events, weft_time deadline);
+
+struct pollfd;
+/* poll(2) until a time (INT64_MIN: look only), whatever signals come: the count, or a negative errno. */
+int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);
+
+/* Whether it is registered with this set. */
+bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
+
+/* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. */
+void wf_fd_close(struct wf_fd *e);
+
+#endif

@@ -1,0 +1,421 @@
+/*
+ * io/ops.c: the calls of weft/io.h that read and write. Each tries, and waits if there is nothing; see fd.h for how it
+ * knows beforehand that there is nothing. No try waits, whatever the descriptor's flags are: sockets are told so in the
+ * call, other kinds by RWF_NOWAIT, and where that does not exist they are polled first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weft/io.h>
+
+#include "base/thread.h"
+#include "io/fd.h"
+#include "sched/slice.h"
+
+/* Nothing can be done now. */
+#define NOT_NOW (-EAGAIN)
+
+/* A call that is being made. */
+struct call {
+    int fd;
+    int flags;
+    const struct iovec *parts;
+    size_t count;
+    union {
+        struct msghdr *message;
+        const struct sockaddr *to;
+        struct {
+            struct sockaddr *from;
+            socklen_t *size;
+        };
+        struct {
+            int other;
+            off_t *offset, *other_offset;
+        };
+    };
+    socklen_t to_size;
+    struct wf_fd *e;
+    uint32_t generation;
+};
+
+typedef ptrdiff_t attempt_fn(struct call *c);
+
+static size_t length(const struct call *c)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < c->count; i++)
+        bytes += c->parts[i].iov_len;
+    return bytes;
+}
+
+/* -errno for a call that has failed, and errno as it was. */
+static ptrdiff_t result(ptrdiff_t n, int kept)
+{
+    if (n >= 0)
+        return n;
+    n = -errno;
+    errno = kept;
+    return n == -EWOULDBLOCK ? NOT_NOW : n;
+}
+
+/* Whether a short read or write says that there is no more. */
+static bool is_stream(int fd)
+{
+    int kept = errno, protocol = 0, low = 0;
+    char ulp[16] = "";
+    socklen_t size = sizeof protocol, low_size = sizeof low, ulp_size = sizeof ulp;
+    bool is = getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
+              getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &low_size) == 0 && low == 1 &&
+              (getsockopt(fd, IPPROTO_TCP, TCP_ULP, ulp, &ulp_size) != 0 || ulp_size == 0 || ulp[0] == '\0');
+    errno = kept;
+    return is;
+}
+
+/* The bits that a call which moved less than it could leaves as they are: it took or filled all. */
+static uint64_t after_short(struct call *c)
+{
+    uint64_t word = wf_load(&c->e->word);
+    if (wf_unlikely(!(word & WF_FD_KNOWN)))
+        return WF_FD_KNOWN | (is_stream(c->fd) ? WF_FD_STREAM : 0);
+    return word & (WF_FD_KNOWN | WF_FD_STREAM);
+}
+
+/* One try. */
+static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, attempt_fn *fn, uint64_t drained,
+                                                               size_t full)
+{
+    if (!wf_fd_enter(c->e, c->generation, drained))
+        return -EBADF;
+    ptrdiff_t n;
+    do
+        n = fn(c);
+    while (n == -EINTR);
+    uint64_t clear = drained, set = 0;
+    if (n == NOT_NOW) {
+        clear = 0;
+    } else if (n > 0 && (size_t)n < full) {
+        set = after_short(c);
+        if (set & WF_FD_STREAM && !(wf_load(&c->e->word) & WF_FD_ENDING))
+            clear = 0;
+    }
+    wf_fd_exit(c->e, clear, set);
+    return n;
+}
+
+/* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
+static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, attempt_fn *fn, uint32_t events,
+                                                            uint64_t drained, size_t full, weft_time deadline)
+{
+    bool once = wf_time_is_now(deadline) || c->flags & MSG_DONTWAIT, tried = false;
+    wf_slice_enter();
+    c->e = wf_fd_of(c->fd);
+    if (wf_unlikely(!c->e))
+        return c->fd < 0 ? -EBADF : -ENOMEM;
+    c->generation = wf_fd_generation(c->e);
+    for (int rc = 0;;) {
+        if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
+            ptrdiff_t n = attempt(c, fn, drained, full);
+            if (wf_likely(n != NOT_NOW) || once)
+                return n;
+            tried = true;
+        }
+        if (wf_unlikely(rc < 0))
+            return rc;
+        rc = wf_fd_wait(c->e, c->fd, c->generation, events, drained, deadline);
+        if (wf_unlikely(rc < 0) && (rc != -ETIMEDOUT || tried)) /* one whose time is up still tries once */
+            return rc;
+    }
+}
+
+static inline __attribute__((always_inline)) ptrdiff_t take(struct call *c, attempt_fn *fn, size_t full,
+                                                            weft_time deadline)
+{
+    return make(c, fn, POLLIN, WF_FD_DRAINED_IN, full, deadline);
+}
+
+static inline __attribute__((always_inline)) ptrdiff_t put(struct call *c, attempt_fn *fn, size_t full,
+                                                           weft_time deadline)
+{
+    return make(c, fn, POLLOUT, WF_FD_DRAINED_OUT, full, deadline);
+}
+
+/* Of what RWF_NOWAIT does not work on: whether it is ready, so that a plain call does not wait (for long). */
+static bool is_ready(int fd, short events)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    return wf_poll_until(&p, 1, INT64_MIN) != 0;
+}
+
+static ptrdiff_t read_other(struct call *c)
+{
+    int kept = errno;
+    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
+        ptrdiff_t n = result(preadv2(c->fd, c->parts, (int)c->count, -1, RWF_NOWAIT), kept);
+        if (n != -EOPNOTSUPP && !(n == NOT_NOW && wf_load(&c->e->word) & WF_FD_FILE))
+            return n;
+        if (n == -EOPNOTSUPP)
+            wf_or(&c->e->word, WF_FD_NO_NOWAIT);
+    }
+    if (!(wf_load(&c->e->word) & WF_FD_FILE) && !is_ready(c->fd, POLLIN))
+        return NOT_NOW;
+    return result(readv(c->fd, c->parts, (int)c->count), kept);
+}
+
+static ptrdiff_t write_other(struct call *c)
+{
+    int kept = errno;
+    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
+        ptrdiff_t n = result(pwritev2(c->fd, c->parts, (int)c->count, -1, RWF_NOWAIT), kept);
+        if (n != -EOPNOTSUPP && !(n == NOT_NOW && wf_load(&c->e->word) & WF_FD_FILE))
+            return n;
+        if (n == -EOPNOTSUPP)
+            wf_or(&c->e->word, WF_FD_NO_NOWAIT);
+    }
+    if (wf_load(&c->e->word) & WF_FD_FILE)
+        return result(writev(c->fd, c->parts, (int)c->count), kept);
+    if (!is_ready(c->fd, POLLOUT))
+        return NOT_NOW;
+    struct iovec first = c->parts[0]; /* so much always fits into what is ready */
+    if (first.iov_len > PIPE_BUF)
+        first.iov_len = PIPE_BUF;
+    return result(write(c->fd, first.iov_base, first.iov_len), kept);
+}
+
+static ptrdiff_t no_socket(struct call *c)
+{
+    struct stat st;
+    int kept = errno;
+    uint64_t bits = WF_FD_NO_SOCKET;
+    if (fstat(c->fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode)))
+        bits |= WF_FD_FILE;
+    errno = kept;
+    wf_or(&c->e->word, bits);
+    return -ENOTSOCK;
+}
+
+WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
+{
+    int kept = errno;
+    if (wf_unlikely(wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+        return -ENOTSOCK;
+    ptrdiff_t n = result(recv(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT), kept);
+    return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
+}
+
+WF_NOINLINE static ptrdiff_t try_send(struct call *c)
+{
+    int kept = errno;
+    if (wf_unlikely(wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+        return -ENOTSOCK;
+    ptrdiff_t n = result(send(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL),
+                         kept);
+    return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
+}
+
+static ptrdiff_t try_read(struct call *c)
+{
+    ptrdiff_t n = try_recv(c);
+    return wf_unlikely(n == -ENOTSOCK) ? read_other(c) : n;
+}
+
+static ptrdiff_t try_write(struct call *c)
+{
+    ptrdiff_t n = try_send(c);
+    return wf_unlikely(n == -ENOTSOCK) ? write_other(c) : n;
+}
+
+/* read(2) and write(2) of nothing tell whether the descriptor is any good, and never wait. */
+WF_COLD static ptrdiff_t nothing(int fd, bool reads)
+{
+    int kept = errno;
+    char none;
+    return result(reads ? read(fd, &none, 0) : write(fd, &none, 0), kept);
+}
+
+WF_ENTRY ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline)
+{
+    if (wf_unlikely(bytes == 0))
+        return nothing(fd, true);
+    struct iovec part = {buffer, bytes};
+    struct call c = {.fd = fd, .parts = &part, .count = 1};
+    return take(&c, try_read, bytes, deadline);
+}
+
+WF_ENTRY ptrdiff_t weft_write(int fd, const void *buffer, size_t bytes, weft_time deadline)
+{
+    if (wf_unlikely(bytes == 0))
+        return nothing(fd, false);
+    struct iovec part = {(void *)(uintptr_t)buffer, bytes};
+    struct call c = {.fd = fd, .parts = &part, .count = 1};
+    return put(&c, try_write, bytes, deadline);
+}
+
+WF_ENTRY ptrdiff_t weft_recv(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
+{
+    struct iovec part = {buffer, bytes};
+    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1};
+    return take(&c, try_recv, flags & (MSG_PEEK | MSG_OOB) ? 0 : bytes, deadline);
+}
+
+WF_ENTRY ptrdiff_t weft_send(int fd, const void *buffer, size_t bytes, int flags, weft_time deadline)
+{
+    struct iovec part = {(void *)(uintptr_t)buffer, bytes};
+    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1};
+    return put(&c, try_send, flags & MSG_OOB ? 0 : bytes, deadline);
+}
+
+static ptrdiff_t try_recvmsg(struct call *c)
+{
+    int kept = errno;
+    return result(recvmsg(c->fd, c->message, c->flags | MSG_DONTWAIT), kept);
+}
+
+static ptrdiff_t try_sendmsg(struct call *c)
+{
+    int kept = errno;
+    return result(sendmsg(c->fd, c->message, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+}
+
+ptrdiff_t weft_recvmsg(int fd, struct msghdr *message, int flags, weft_time deadline)
+{
+    struct call c = {.fd = fd, .flags = flags, .message = message};
+    return message ? take(&c, try_recvmsg, 0, deadline) : -EFAULT;
+}
+
+ptrdiff_t weft_sendmsg(int fd, const struct msghdr *message, int flags, weft_time deadline)
+{
+    struct call c = {.fd = fd, .flags = flags, .message = (struct msghdr *)(uintptr_t)message};
+    return message ? put(&c, try_sendmsg, 0, deadline) : -EFAULT;
+}
+
+static ptrdiff_t try_readv(struct call *c)
+{
+    if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
+        int kept = errno;
+        struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
+        ptrdiff_t n = result(recvmsg(c->fd, &m, MSG_DONTWAIT), kept);
+        if (n != -ENOTSOCK)
+            return n;
+        no_socket(c);
+    }
+    return read_other(c);
+}
+
+static ptrdiff_t try_writev(struct call *c)
+{
+    if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
+        int kept = errno;
+        struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
+        ptrdiff_t n = result(sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+        if (n != -ENOTSOCK)
+            return n;
+        no_socket(c);
+    }
+    return write_other(c);
+}
+
+/* What readv(2) and writev(2) refuse, which the calls used here word otherwise. 0: go on, with something to move. */
+static ptrdiff_t check_parts(struct call *c, int count, bool reads)
+{
+    if (count < 0 || count > IOV_MAX)
+        return -EINVAL;
+    c->count = (size_t)count;
+    return count == 0 || length(c) == 0 ? nothing(c->fd, reads) : 1;
+}
+
+ptrdiff_t weft_readv(int fd, const struct iovec *parts, int count, weft_time deadline)
+{
+    struct call c = {.fd = fd, .parts = parts};
+    ptrdiff_t n = check_parts(&c, count, true);
+    return n > 0 ? take(&c, try_readv, length(&c), deadline) : n;
+}
+
+ptrdiff_t weft_writev(int fd, const struct iovec *parts, int count, weft_time deadline)
+{
+    struct call c = {.fd = fd, .parts = parts};
+    ptrdiff_t n = check_parts(&c, count, false);
+    return n > 0 ? put(&c, try_writev, length(&c), deadline) : n;
+}
+
+ptrdiff_t weft_read_full(int fd, void *buffer, size_t bytes, size_t *done, weft_time deadline)
+{
+    size_t have = 0;
+    ptrdiff_t n = 0;
+    do {
+        n = weft_read(fd, (char *)buffer + have, bytes - have, deadline);
+        have += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && have < bytes);
+    if (done)
+        *done = have;
+    return n < 0 ? n : (ptrdiff_t)have;
+}
+
+ptrdiff_t weft_write_all(int fd, const void *buffer, size_t bytes, size_t *done, weft_time deadline)
+{
+    size_t out = 0;
+    ptrdiff_t n = 0;
+    do {
+        n = weft_write(fd, (const char *)buffer + out, bytes - out, deadline);
+        out += n > 0 ? (size_t)n : 0;
+    } while (n >= 0 && out < bytes);
+    if (done)
+        *done = out;
+    return n < 0 ? n : (ptrdiff_t)out;
+}
+
+static ptrdiff_t try_recvfrom(struct call *c)
+{
+    int kept = errno;
+    return result(recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size),
+                  kept);
+}
+
+static ptrdiff_t try_sendto(struct call *c)
+{
+    int kept = errno;
+    return result(
+        sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, c->to, c->to_size),
+        kept);
+}
+
+ptrdiff_t weft_recvfrom(int fd, void *buffer, size_t bytes, int flags, struct sockaddr *from, socklen_t *size,
+                        weft_time deadline)
+{
+    struct iovec part = {buffer, bytes};
+    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1, .from = from, .size = size};
+    return take(&c, try_recvfrom, 0, deadline);
+}
+
+ptrdiff_t weft_sendto(int fd, const void *buffer, size_t bytes, int flags, const struct sockaddr *to, socklen_t size,
+                      weft_time deadline)
+{
+    struct iovec part = {(void *)(uintptr_t)buffer, bytes};
+    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1, .to = to, .to_size = size};
+    return put(&c, try_sendto, 0, deadline);
+}
+
+static ptrdiff_t try_sendfile(struct call *c)
+{
+    int kept = errno, flags = fcntl(c->fd, F_GETFL);
+    size_t bytes = c->parts->iov_len;
+    if (flags >= 0 && !(flags & O_NONBLOCK)) { /* it would wait for all of it: as much as surely fits */
+        if (!is_ready(c->fd, POLLOUT))
+            return NOT_NOW;
+        bytes = bytes < PIPE_BUF ? bytes : PIPE_BUF;
+    }
+    return result(sendfile(c->fd, c->other, c->offset, bytes), kept);
+}
+
+ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time deadline)
+{
+    struct iovec part = {NULL, bytes};
+    struct call c = {.fd = to, .parts = &part, .count = 1, .other = from, .offset = offset};
+    return put(&c, try_sendfile, 0, deadline);
+}

@@ -1,0 +1,51 @@
+/*
+ * io/set.h: what a worker waits for descriptors with: an epoll set or a ring. One per worker, made when a fiber of it
+ * first waits for one.
+ */
+#ifndef WF_IO_SET_H
+#define WF_IO_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sched/driver.h"
+
+struct wf_fd;
+struct wf_worker;
+
+enum wf_backend { WF_EPOLL = 1, WF_URING };
+
+struct wf_set {
+    struct wf_io io;          /* first */
+    enum wf_backend backend;  /* const */
+    uint32_t id;              /* const: no other set of this process has or had it */
+    struct wf_worker *worker; /* const */
+    int64_t verify_at;        /* when to look after long waits; INT64_MAX: there are none. owner: the worker */
+};
+
+/* The calling fiber's worker's, made if need be; 0 or a negative errno. Not for plain threads. */
+int wf_set_here(struct wf_set **out);
+
+/* Has it report what happens to `fd`, from now on. 0, or a negative errno. On the set's worker. */
+int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation);
+
+/* Has it report once, at once if it is so: for who keeps nothing. As wf_set_register. */
+int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events);
+
+/* Somebody begins to wait, as of now. */
+static inline void wf_set_waits(struct wf_set *set, int64_t now);
+
+enum { WF_VERIFY_MS = 50 };
+
+static inline void wf_set_waits(struct wf_set *set, int64_t now)
+{
+    if (set->verify_at == INT64_MAX)
+        set->verify_at = now + WF_VERIFY_MS * (int64_t)1000000;
+}
+
+/* epoll.c */
+int wf_epoll_new(struct wf_set **out, struct wf_worker *w);
+int wf_epoll_register(struct wf_set *set, int fd, uint32_t generation);
+int wf_epoll_arm(struct wf_set *set, int fd, uint32_t generation, uint32_t events, bool registered);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * io/socket.c: accepting, connecting, closing. accept(2) and connect(2) have no flag that says not to wait: on a descriptor
+ * that is blocking they are made only when they do not wait.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <weft/io.h>
+
+#include "base/thread.h"
+#include "io/fd.h"
+#include "sched/slice.h"
+
+static bool is_blocking(int fd)
+{
+    int kept = errno, flags = fcntl(fd, F_GETFL);
+    errno = kept;
+    return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+static int negative_errno(int rc, int kept)
+{
+    if (rc >= 0)
+        return rc;
+    rc = -errno;
+    errno = kept;
+    return rc;
+}
+
+/* One try. Who accepts from a blocking descriptor holds its lock, so that nobody takes what poll has seen. */
+WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from, socklen_t *size, int flags)
+{
+    int kept = errno, rc;
+    bool blocking = is_blocking(fd);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (blocking)
+        wf_lock(&e->lock);
+    do {
+        if (blocking && wf_poll_until(&p, 1, INT64_MIN) == 0)
+            rc = -EAGAIN;
+        else
+            rc = negative_errno(accept4(fd, from, size, flags), kept);
+    } while (rc == -EINTR);
+    if (blocking)
+        wf_unlock(&e->lock);
+    return rc;
+}
+
+int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
+{
+    wf_slice_enter();
+    struct wf_fd *e = wf_fd_of(fd);
+    if (!e)
+        return fd < 0 ? -EBADF : -ENOMEM;
+    uint32_t generation = wf_fd_generation(e);
+    bool tried = false;
+    for (int rc = 0;;) {
+        if (rc != 0 || wf_time_is_now(deadline) || !(wf_load(&e->word) & WF_FD_DRAINED_IN)) {
+            if (!wf_fd_enter(e, generation, WF_FD_DRAINED_IN))
+                return -EBADF;
+            int made = try_accept(e, fd, from, size, flags);
+            wf_fd_exit(e, made == -EAGAIN ? 0 : WF_FD_DRAINED_IN, 0);
+            if (made != -EAGAIN || wf_time_is_now(deadline))
+                return made;
+            tried = true;
+        }
+        if (rc < 0)
+            return rc;
+        rc = wf_fd_wait(e, fd, generation, POLLIN, WF_FD_DRAINED_IN, deadline);
+        if (rc < 0 && (rc != -ETIMEDOUT || tried))
+            return rc;
+    }
+}
+
+/* How a connect that was under way has ended. */
+static int connect_error(int fd)
+{
+    int kept = errno, error = 0;
+    socklen_t size = sizeof error;
+    int rc = negative_errno(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size), kept);
+    return rc != 0 ? rc : -error;
+}
+
+WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+    int kept = errno, rc;
+    do
+        rc = negative_errno(connect(fd, to, size), kept);
+    while (rc == -EINTR);
+    return rc;
+}
+
+int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    wf_slice_enter();
+    struct wf_fd *e = wf_fd_of(fd);
+    if (!e)
+        return fd < 0 ? -EBADF : -ENOMEM;
+    uint32_t generation = wf_fd_generation(e);
+    if (!wf_fd_enter(e, generation, 0))
+        return -EBADF;
+    int rc = try_connect(fd, to, size);
+    wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    if (rc != -EINPROGRESS)
+        return rc;
+    if (wf_time_is_now(deadline))
+        return -EAGAIN;
+    for (;;) {
+        rc = wf_fd_wait(e, fd, generation, POLLOUT, 0, deadline);
+        if (rc < 0)
+            return rc;
+        if (!wf_fd_enter(e, generation, 0))
+            return -EBADF;
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        bool over = wf_poll_until(&p, 1, INT64_MIN) != 0; /* a socket that is not connecting yet reports HUP */
+        rc = over ? connect_error(fd) : 0;
+        wf_fd_exit(e, 0, 0);
+        if (over)
+            return rc;
+    }
+}
+
+int weft_close(int fd)
+{
+    wf_slice_enter();
+    struct wf_fd *e = wf_fd_look(fd);
+    if (e)
+        wf_fd_close(e);
+    int kept = errno;
+    int rc = negative_errno(close(fd), kept);
+    return rc == -EINTR ? 0 : rc; /* it is closed */
+}
+
+int weft_shutdown(int fd, int how)
+{
+    wf_slice_enter();
+    int kept = errno;
+    return negative_errno(shutdown(fd, how), kept);
+}
