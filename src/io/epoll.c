@@ -143,8 +143,6 @@ static enum wait_is judge(const struct epoll *p, struct wf_fd *e, uint32_t now_m
             is = YOUNG;
         } else {
             wf_store(&e->parked_at, 0);
-            if (e->patience < MOST_PATIENCE)
-                e->patience++;
             *generation = wf_fd_generation(e);
             is = LATE;
         }
@@ -165,6 +163,12 @@ static void put_right(struct epoll *p, struct wf_fd *e, int fd, uint32_t generat
     else if (rc == 0)
         rc = 1;
     wf_fd_exit(e, rc == 1 ? 0 : WF_FD_BITS, 0);
+    wf_lock(&e->lock);
+    if (rc != 1)
+        e->patience = 0;
+    else if (e->patience < MOST_PATIENCE)
+        e->patience++;
+    wf_unlock(&e->lock);
     if (rc < 0)
         wf_fd_event(fd, generation, POLLIN | POLLOUT | POLLERR | POLLHUP); /* they try, and get the error */
 }
