@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#if WF_URING_BUILT
+#include <liburing.h>
+#endif
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -151,6 +154,16 @@ int wf_sys_eventfd(void)
     errno = kept;
     return result;
 }
+
+#if WF_URING_BUILT
+int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params *params)
+{
+    int kept = errno;
+    int rc = ask(WF_SYS_URING) == GO_ON ? io_uring_queue_init_params(entries, ring, params) : -ENOMEM;
+    errno = kept;
+    return rc;
+}
+#endif
 
 int wf_sys_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {

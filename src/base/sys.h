@@ -24,6 +24,7 @@ enum wf_sys {
     WF_SYS_EPOLL,     /* epoll_create1 */
     WF_SYS_EPOLL_CTL, /* epoll_ctl */
     WF_SYS_EVENTFD,
+    WF_SYS_URING, /* io_uring_setup */
 };
 
 void *wf_sys_malloc(size_t bytes);
@@ -37,6 +38,11 @@ int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 /* A new descriptor that is closed by exec, or a negative errno. */
 int wf_sys_epoll_create(void);
 int wf_sys_eventfd(void); /* never blocks */
+
+struct io_uring;
+struct io_uring_params;
+/* 0, or a negative errno. */
+int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
 
 struct epoll_event;
 /* 0, or a negative errno. */

@@ -110,6 +110,15 @@ void wf_fd_event(int fd, uint32_t generation, uint32_t events)
     ready(won);
 }
 
+void wf_fd_fail(int fd, uint32_t generation, int error)
+{
+    struct wf_fd *e = wf_fd_look(fd);
+    wf_lock(&e->lock);
+    struct wf_waiter *won = wf_fd_generation(e) == generation ? win(e, UINT32_MAX, error) : NULL;
+    wf_unlock(&e->lock);
+    ready(won);
+}
+
 static bool is_at(const struct wf_fd *e, uint32_t id)
 {
     for (int i = 0; i < WF_FD_PLACES; i++) {
@@ -117,6 +126,27 @@ static bool is_at(const struct wf_fd *e, uint32_t id)
             return true;
     }
     return false;
+}
+
+/* The oldest is forgotten: a set that finds itself forgotten registers it again. guarded by: e->lock */
+static void note_place(struct wf_fd *e, uint32_t id)
+{
+    if (is_at(e, id))
+        return;
+    for (int i = WF_FD_PLACES - 1; i > 0; i--)
+        wf_store(&e->at[i], e->at[i - 1]);
+    wf_store(&e->at[0], id);
+}
+
+void wf_fd_in_ring(struct wf_fd *e, uint32_t set)
+{
+    for (int i = 0; i < WF_FD_PLACES; i++) {
+        if (wf_load(&e->at[i]) == set)
+            return;
+    }
+    wf_lock(&e->lock);
+    note_place(e, set);
+    wf_unlock(&e->lock);
 }
 
 bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
@@ -127,25 +157,17 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
     return is;
 }
 
-/* The oldest is forgotten: a set that finds itself forgotten registers it again. guarded by: e->lock */
-static void note_place(struct wf_fd *e, uint32_t id)
-{
-    if (is_at(e, id))
-        return;
-    memmove(&e->at[1], &e->at[0], (WF_FD_PLACES - 1) * sizeof e->at[0]);
-    e->at[0] = id;
-}
-
 /* Takes the lock with `e` registered at `set`; 0, or a negative errno without the lock. */
-static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set)
+static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set, uint32_t events,
+                           uint32_t *ticket)
 {
     wf_lock(&e->lock);
-    if (wf_likely(is_at(e, set->id) && wf_fd_generation(e) == generation))
+    if (wf_likely(set->backend == WF_EPOLL && is_at(e, set->id) && wf_fd_generation(e) == generation))
         return 0;
     wf_unlock(&e->lock);
     if (!wf_fd_enter(e, generation, 0))
         return -EBADF;
-    int rc = wf_set_register(set, e, fd, generation);
+    int rc = wf_set_register(set, e, fd, generation, events, ticket);
     wf_fd_exit(e, 0, rc == -EPERM ? WF_FD_FILE : 0);
     if (rc != 0)
         return rc;
@@ -200,15 +222,21 @@ static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t 
 {
     struct wf_sleeper own, *me = wf_sleeper(&own); /* first, as it may give way */
     struct wf_set *set;
+    uint32_t ticket = 0;
     int rc = wf_set_here(&set);
     if (rc == 0)
-        rc = lock_registered(e, fd, generation, set);
+        rc = lock_registered(e, fd, generation, set, events, &ticket);
     if (rc != 0)
         return rc;
-    if (!drained || wf_load(&e->word) & drained)
-        return sleep_on(e, me, events, deadline);
-    wf_unlock(&e->lock);
-    return 0;
+    if (drained && !(wf_load(&e->word) & drained)) {
+        wf_unlock(&e->lock);
+        wf_set_disarm(set, fd, ticket);
+        return 0;
+    }
+    rc = sleep_on(e, me, events, deadline);
+    if (rc < 0)
+        wf_set_disarm(set, fd, ticket);
+    return rc;
 }
 
 static bool join_threads(struct wf_fd *e, uint32_t generation, struct wf_fd_thread *me, uint64_t drained)
@@ -291,8 +319,29 @@ int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, ui
     return wait_in_fiber(e, fd, generation, events, drained, deadline);
 }
 
-void wf_fd_close(struct wf_fd *e)
+static bool has_users(const struct wf_fd *e)
 {
+    return wf_load_acquire(&e->word) & (UINT32_MAX & ~(uint64_t)WF_FD_BITS); /* pairs with wf_fd_exit */
+}
+
+/* Those who are in a call on it leave: at once if the call is one of a thread, else it is cancelled. */
+static void wait_for_users(struct wf_fd *e, int fd, const uint32_t *rings)
+{
+    for (int i = 0; i < WF_FD_PLACES; i++)
+        wf_set_cancel(rings[i], fd);
+    for (int round = 0; has_users(e); round++) {
+        if (round == 100)
+            wf_set_cancel_everywhere(fd); /* it may be in more rings than were noted */
+        if (!wf_thread_now()->fiber)
+            sched_yield();
+        else if (weft_sleep(10 * WEFT_US) != 0)
+            weft_yield();
+    }
+}
+
+void wf_fd_close(struct wf_fd *e, int fd)
+{
+    uint32_t rings[WF_FD_PLACES];
     wf_lock(&e->lock);
     uint64_t was = wf_load(&e->word);
     while (!wf_cas(&e->word, &was, ((was >> 32) + 1) << 32 | (was & ~(uint64_t)WF_FD_BITS & UINT32_MAX)))
@@ -300,11 +349,14 @@ void wf_fd_close(struct wf_fd *e)
     struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
     for (struct wf_fd_thread *t = e->threads; t; t = t->next)
         eventfd_write(t->wake, 1);
-    memset(e->at, 0, sizeof e->at);
+    for (int i = 0; i < WF_FD_PLACES; i++) {
+        rings[i] = e->at[i];
+        wf_store(&e->at[i], 0);
+    }
     e->patience = 0;
     wf_store(&e->parked_at, 0);
     wf_unlock(&e->lock);
     ready(won);
-    while (wf_load_acquire(&e->word) & (uint64_t)(UINT32_MAX & ~WF_FD_BITS)) /* pairs with wf_fd_exit */
-        sched_yield();
+    if (has_users(e))
+        wait_for_users(e, fd, rings);
 }

@@ -4,10 +4,10 @@
  * Records are for life: there is one for each number ever used, and it says nothing at first (all zero). What it knows
  * belongs to a generation, which weft_close ends: whoever took the number before that finds so out and leaves it alone.
  *
- *      word:  | generation (32) | users (12) | bits (20) |
+ *      word:  | generation (32) | users (16) | bits (16) |
  *
- * users: threads that are in a system call on this number. weft_close waits for them, so that none of them reaches
- * whatever gets the number next. None stays: the calls do not wait.
+ * users: system calls on this number that are under way, those in a ring included. weft_close waits for them, so that none
+ * of them reaches whatever gets the number next. None stays: a call either does not wait, or is cancelled.
  *
  * DRAINED_IN, DRAINED_OUT: a call would say EAGAIN, and an event is going to say when it would not. Set before a call is
  * made (whatever comes during it is not lost), and taken back if the call shows that there may be more. An event clears
@@ -33,8 +33,9 @@ enum {
     WF_FD_NO_SOCKET = 1 << 5, /* calls of sockets fail */
     WF_FD_NO_NOWAIT = 1 << 6, /* RWF_NOWAIT fails */
     WF_FD_FILE = 1 << 7,      /* cannot be waited for: it is always ready */
-    WF_FD_BITS = (1 << 20) - 1,
-    WF_FD_USER = 1 << 20,
+    WF_FD_POLLS = 1 << 8,     /* it can */
+    WF_FD_BITS = (1 << 16) - 1,
+    WF_FD_USER = 1 << 16,
     WF_FD_PLACES = 3,
 };
 
@@ -93,6 +94,9 @@ static inline void wf_fd_exit(struct wf_fd *e, uint64_t clear, uint64_t set)
  */
 void wf_fd_event(int fd, uint32_t generation, uint32_t events);
 
+/* Tells whoever waits that it cannot be waited for: they get `error`. */
+void wf_fd_fail(int fd, uint32_t generation, int error);
+
 /*
  * Waits for any of `events`: the ones that came (> 0), 0 if `drained` (a bit, or 0) is no longer set, or -EBADF (closed),
  * -ETIMEDOUT, -ECANCELED, -EPERM (cannot be waited for), or what registering it says. On a plain thread it polls.
@@ -109,10 +113,13 @@ struct pollfd;
 /* poll(2) until a time (INT64_MIN: look only), whatever signals come: the count, or a negative errno. */
 int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);
 
+/* A call on it is in the ring of this set. */
+void wf_fd_in_ring(struct wf_fd *e, uint32_t set);
+
 /* Whether it is registered with this set. */
 bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
 
 /* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. */
-void wf_fd_close(struct wf_fd *e);
+void wf_fd_close(struct wf_fd *e, int fd);
 
 #endif

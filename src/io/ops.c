@@ -17,13 +17,18 @@
 
 #include "base/thread.h"
 #include "io/fd.h"
+#include "io/set.h"
+#include "io/uring.h"
 #include "sched/slice.h"
 
 /* Nothing can be done now. */
 #define NOT_NOW (-EAGAIN)
 
+enum kind { READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG, SENDFILE };
+
 /* A call that is being made. */
 struct call {
+    enum kind kind;
     int fd;
     int flags;
     const struct iovec *parts;
@@ -109,6 +114,86 @@ static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, a
     return n;
 }
 
+/* It is none: from now on it is treated so. */
+static ptrdiff_t no_socket(struct call *c)
+{
+    struct stat st;
+    int kept = errno;
+    uint64_t bits = WF_FD_NO_SOCKET;
+    if (fstat(c->fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode)))
+        bits |= WF_FD_FILE;
+    errno = kept;
+    wf_or(&c->e->word, bits);
+    return -ENOTSOCK;
+}
+
+#if WF_URING_BUILT
+/* The call as a ring takes it; `m` is room for what that needs. False: it does not. */
+static bool describe(const struct call *c, struct wf_request *r, struct msghdr *m)
+{
+    bool socket = !(wf_load(&c->e->word) & WF_FD_NO_SOCKET);
+    *r = (struct wf_request){.fd = c->fd, .flags = c->flags, .memory = m, .size = 1};
+    *m = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
+    switch (c->kind) {
+    case READ:
+    case WRITE:
+    case RECV:
+    case SEND:
+        r->call = c->kind == READ || c->kind == RECV ? WF_CALL_RECV : WF_CALL_SEND;
+        r->memory = c->parts->iov_base;
+        r->size = c->parts->iov_len;
+        if (socket || c->kind == RECV || c->kind == SEND)
+            return true;
+        r->call = c->kind == READ ? WF_CALL_READV : WF_CALL_WRITEV;
+        r->memory = c->parts;
+        r->size = c->count;
+        return true;
+    case READV:
+    case WRITEV:
+        r->call = c->kind == READV ? WF_CALL_RECVMSG : WF_CALL_SENDMSG;
+        if (socket)
+            return true;
+        r->call = c->kind == READV ? WF_CALL_READV : WF_CALL_WRITEV;
+        r->memory = c->parts;
+        r->size = c->count;
+        return true;
+    case SENDTO:
+        r->call = WF_CALL_SENDMSG;
+        m->msg_name = (void *)(uintptr_t)c->to;
+        m->msg_namelen = c->to_size;
+        return true;
+    case RECVMSG:
+    case SENDMSG:
+        r->call = c->kind == RECVMSG ? WF_CALL_RECVMSG : WF_CALL_SENDMSG;
+        r->memory = c->message;
+        return true;
+    default:
+        return false; /* it waits until it is ready */
+    }
+}
+
+/* Lets the kernel make it. -ENOSYS: the caller must. */
+WF_NOINLINE static ptrdiff_t make_in_ring(struct call *c, struct wf_set *ring, uint32_t events, weft_time deadline)
+{
+    struct wf_request r;
+    struct msghdr m;
+    for (;;) {
+        if (!describe(c, &r, &m))
+            return -ENOSYS;
+        ptrdiff_t n = wf_uring_call(ring, c->e, c->generation, &r, deadline);
+        if (wf_unlikely(n == -ENOTSOCK) && c->kind <= WRITEV && r.call != WF_CALL_READV && r.call != WF_CALL_WRITEV) {
+            no_socket(c);
+            continue;
+        }
+        if (n != NOT_NOW && n != -EINTR)
+            return n;
+        int rc = n == -EINTR ? 0 : wf_fd_wait(c->e, c->fd, c->generation, events, 0, deadline); /* O_NONBLOCK is set */
+        if (rc < 0)
+            return rc;
+    }
+}
+#endif
+
 /* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
 static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, attempt_fn *fn, uint32_t events,
                                                             uint64_t drained, size_t full, weft_time deadline)
@@ -119,6 +204,14 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
     if (wf_unlikely(!c->e))
         return c->fd < 0 ? -EBADF : -ENOMEM;
     c->generation = wf_fd_generation(c->e);
+#if WF_URING_BUILT
+    struct wf_set *ring = once ? NULL : wf_set_for_calls();
+    if (ring) {
+        ptrdiff_t n = make_in_ring(c, ring, events, deadline);
+        if (n != -ENOSYS)
+            return n;
+    }
+#endif
     for (int rc = 0;;) {
         if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
@@ -188,18 +281,6 @@ static ptrdiff_t write_other(struct call *c)
     return result(write(c->fd, first.iov_base, first.iov_len), kept);
 }
 
-static ptrdiff_t no_socket(struct call *c)
-{
-    struct stat st;
-    int kept = errno;
-    uint64_t bits = WF_FD_NO_SOCKET;
-    if (fstat(c->fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode)))
-        bits |= WF_FD_FILE;
-    errno = kept;
-    wf_or(&c->e->word, bits);
-    return -ENOTSOCK;
-}
-
 WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
 {
     int kept = errno;
@@ -244,7 +325,7 @@ WF_ENTRY ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadl
     if (wf_unlikely(bytes == 0))
         return nothing(fd, true);
     struct iovec part = {buffer, bytes};
-    struct call c = {.fd = fd, .parts = &part, .count = 1};
+    struct call c = {.kind = READ, .fd = fd, .parts = &part, .count = 1};
     return take(&c, try_read, bytes, deadline);
 }
 
@@ -253,21 +334,21 @@ WF_ENTRY ptrdiff_t weft_write(int fd, const void *buffer, size_t bytes, weft_tim
     if (wf_unlikely(bytes == 0))
         return nothing(fd, false);
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.fd = fd, .parts = &part, .count = 1};
+    struct call c = {.kind = WRITE, .fd = fd, .parts = &part, .count = 1};
     return put(&c, try_write, bytes, deadline);
 }
 
 WF_ENTRY ptrdiff_t weft_recv(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
 {
     struct iovec part = {buffer, bytes};
-    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1};
+    struct call c = {.kind = RECV, .fd = fd, .flags = flags, .parts = &part, .count = 1};
     return take(&c, try_recv, flags & (MSG_PEEK | MSG_OOB) ? 0 : bytes, deadline);
 }
 
 WF_ENTRY ptrdiff_t weft_send(int fd, const void *buffer, size_t bytes, int flags, weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1};
+    struct call c = {.kind = SEND, .fd = fd, .flags = flags, .parts = &part, .count = 1};
     return put(&c, try_send, flags & MSG_OOB ? 0 : bytes, deadline);
 }
 
@@ -285,13 +366,13 @@ static ptrdiff_t try_sendmsg(struct call *c)
 
 ptrdiff_t weft_recvmsg(int fd, struct msghdr *message, int flags, weft_time deadline)
 {
-    struct call c = {.fd = fd, .flags = flags, .message = message};
+    struct call c = {.kind = RECVMSG, .fd = fd, .flags = flags, .message = message};
     return message ? take(&c, try_recvmsg, 0, deadline) : -EFAULT;
 }
 
 ptrdiff_t weft_sendmsg(int fd, const struct msghdr *message, int flags, weft_time deadline)
 {
-    struct call c = {.fd = fd, .flags = flags, .message = (struct msghdr *)(uintptr_t)message};
+    struct call c = {.kind = SENDMSG, .fd = fd, .flags = flags, .message = (struct msghdr *)(uintptr_t)message};
     return message ? put(&c, try_sendmsg, 0, deadline) : -EFAULT;
 }
 
@@ -332,14 +413,14 @@ static ptrdiff_t check_parts(struct call *c, int count, bool reads)
 
 ptrdiff_t weft_readv(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
-    struct call c = {.fd = fd, .parts = parts};
+    struct call c = {.kind = READV, .fd = fd, .parts = parts};
     ptrdiff_t n = check_parts(&c, count, true);
     return n > 0 ? take(&c, try_readv, length(&c), deadline) : n;
 }
 
 ptrdiff_t weft_writev(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
-    struct call c = {.fd = fd, .parts = parts};
+    struct call c = {.kind = WRITEV, .fd = fd, .parts = parts};
     ptrdiff_t n = check_parts(&c, count, false);
     return n > 0 ? put(&c, try_writev, length(&c), deadline) : n;
 }
@@ -389,7 +470,8 @@ ptrdiff_t weft_recvfrom(int fd, void *buffer, size_t bytes, int flags, struct so
                         weft_time deadline)
 {
     struct iovec part = {buffer, bytes};
-    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1, .from = from, .size = size};
+    struct call c = {
+        .kind = RECVFROM, .fd = fd, .flags = flags, .parts = &part, .count = 1, .from = from, .size = size};
     return take(&c, try_recvfrom, 0, deadline);
 }
 
@@ -397,7 +479,7 @@ ptrdiff_t weft_sendto(int fd, const void *buffer, size_t bytes, int flags, const
                       weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.fd = fd, .flags = flags, .parts = &part, .count = 1, .to = to, .to_size = size};
+    struct call c = {.kind = SENDTO, .fd = fd, .flags = flags, .parts = &part, .count = 1, .to = to, .to_size = size};
     return put(&c, try_sendto, 0, deadline);
 }
 
@@ -416,6 +498,6 @@ static ptrdiff_t try_sendfile(struct call *c)
 ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time deadline)
 {
     struct iovec part = {NULL, bytes};
-    struct call c = {.fd = to, .parts = &part, .count = 1, .other = from, .offset = offset};
+    struct call c = {.kind = SENDFILE, .fd = to, .parts = &part, .count = 1, .other = from, .offset = offset};
     return put(&c, try_sendfile, 0, deadline);
 }

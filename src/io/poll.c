@@ -14,6 +14,7 @@
 
 #include <weft/io.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
@@ -27,7 +28,8 @@ enum { FEW = 8 };
 struct place {
     struct wf_waiter node; /* guarded by: e->lock */
     struct wf_fd *e;
-    uint32_t generation;
+    int fd;
+    uint32_t generation, ticket;
 };
 
 struct wait_for {
@@ -51,7 +53,7 @@ static int arm(struct wf_set *set, struct place *p, int fd, uint32_t events)
 {
     if (!wf_fd_enter(p->e, p->generation, 0))
         return -EBADF;
-    int rc = wf_set_arm(set, p->e, fd, p->generation, events | (wanted(p->e) & ~WF_FD_ANY));
+    int rc = wf_set_arm(set, p->e, fd, p->generation, events | (wanted(p->e) & ~WF_FD_ANY), &p->ticket);
     wf_fd_exit(p->e, 0, 0);
     return rc;
 }
@@ -75,7 +77,7 @@ static bool link_all(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-static void unlink_all(const struct wait_for *all)
+static void unlink_all(const struct wait_for *all, struct wf_set *set)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct place *p = &all->places[i];
@@ -84,6 +86,7 @@ static void unlink_all(const struct wait_for *all)
         wf_lock(&p->e->lock);
         wf_waiters_remove(&p->e->waiters, &p->node);
         wf_unlock(&p->e->lock);
+        wf_set_disarm(set, p->fd, p->ticket);
     }
 }
 
@@ -93,15 +96,16 @@ static int wait_once(struct wait_for *all, weft_time deadline)
     struct wf_worker *w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches + 1);
     int rc = wf_wait(me, "poll", link_all, all, deadline);
+    struct wf_set *set = (struct wf_set *)w->driver.io;
     w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches - 1);
-    unlink_all(all);
+    unlink_all(all, set);
     return rc;
 }
 
 static void prepare(struct place *p, int fd, uint32_t events)
 {
-    *p = (struct place){.e = wf_fd_of(fd)};
+    *p = (struct place){.e = wf_fd_of(fd), .fd = fd};
     p->node.prev = &p->node; /* not linked */
     p->node.data = (void *)(uintptr_t)(events | WF_FD_ANY);
     if (p->e)
@@ -143,7 +147,8 @@ static int poll_in_fiber(struct pollfd *fds, struct wait_for *all, weft_time dea
         int rc = arm_all(all, fds);
         if (rc == 0)
             rc = wait_once(all, until);
-        if (rc == -ETIMEDOUT && until.ns == deadline.ns)
+        bool over = deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns; /* what wakes us may be for others */
+        if (over && (rc == 0 || rc == -ETIMEDOUT))
             return wf_poll_until(fds, all->count, INT64_MIN);
         if (rc < 0 && rc != -ETIMEDOUT && rc != -EBADF) /* that is for poll to say, as POLLNVAL */
             return rc;
@@ -205,9 +210,13 @@ int weft_wait_fd(int fd, unsigned events, weft_time deadline)
         int rc = p.generation != generation ? -EBADF : wf_set_here(&set);
         if (rc == 0)
             rc = arm(set, &p, fd, all);
-        if (rc == 0)
+        if (rc == 0) {
             rc = wf_fd_sleep(e, generation, all | WF_FD_ANY, until);
-        if (rc == -ETIMEDOUT && until.ns == deadline.ns) {
+            if (rc < 0)
+                wf_set_disarm(set, fd, p.ticket);
+        }
+        bool over = deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns;
+        if (over && (rc == 0 || rc == -ETIMEDOUT)) {
             rc = wf_fd_generation(e) == generation ? look(fd, events, INT64_MIN) : -EBADF;
             return rc == 0 ? -ETIMEDOUT : rc;
         }

@@ -1,16 +1,19 @@
 /*
- * io/set.c: which kind of set a worker gets; see set.h.
+ * io/set.c: which kind of set a worker gets, and what other threads ask of rings; see set.h.
  */
 #include "io/set.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weft/io.h>
 
+#include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
+#include "io/uring.h"
 #include "sched/sched.h"
 
 static uint32_t last_id; /* atomic */
@@ -21,15 +24,148 @@ static enum wf_backend wanted(int option)
     return option == WEFT_IO_URING || (named && strcmp(named, "uring") == 0) ? WF_URING : WF_EPOLL;
 }
 
-int wf_set_here(struct wf_set **out)
+static void tell_once(int error)
 {
-    struct wf_worker *w = wf_thread_now()->worker;
-    if (wf_likely(w->driver.io != NULL)) {
-        *out = (struct wf_set *)w->driver.io;
-        return 0;
+    static uint32_t told; /* atomic */
+    if (wf_exchange(&told, 1) == 0)
+        fprintf(stderr, "weft: io_uring cannot be had (%s): epoll is used\n", strerror(-error));
+}
+
+#if WF_URING_BUILT
+static struct wf_lock rings_lock;
+static struct wf_set *rings; /* guarded by: rings_lock */
+
+static int new_ring(struct wf_set **out, struct wf_worker *w)
+{
+    int rc = wf_uring_new(out, w);
+    if (rc != 0)
+        return rc;
+    wf_lock(&rings_lock);
+    (*out)->next = rings;
+    rings = *out;
+    wf_unlock(&rings_lock);
+    return 0;
+}
+
+void wf_set_unlist(struct wf_set *set)
+{
+    wf_lock(&rings_lock);
+    struct wf_set **p = &rings;
+    while (*p && *p != set)
+        p = &(*p)->next;
+    if (*p)
+        *p = set->next;
+    wf_unlock(&rings_lock);
+    wf_sys_free(set->asked);
+}
+
+int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+{
+    if (set->backend == WF_EPOLL)
+        return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
+    if (!wf_fd_enter(e, generation, 0)) /* until it reports */
+        return -EBADF;
+    wf_fd_in_ring(e, set->id);
+    int rc = wf_uring_arm(set, e, fd, events, ticket);
+    if (rc != 0)
+        wf_fd_exit(e, 0, 0);
+    return rc;
+}
+
+void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
+{
+    if (set->backend == WF_URING && (struct wf_set *)wf_thread_now()->worker->driver.io == set)
+        wf_uring_disarm(set, fd, ticket);
+}
+
+static void ask(struct wf_set *set, int fd)
+{
+    if (set->asked_count == set->asked_room) {
+        uint32_t room = set->asked_room ? 2 * set->asked_room : 16;
+        int *asked = wf_sys_malloc(room * sizeof *asked);
+        if (!asked)
+            return; /* who waits asks again */
+        if (set->asked_count > 0)
+            memcpy(asked, set->asked, set->asked_count * sizeof *asked);
+        wf_sys_free(set->asked);
+        set->asked = asked;
+        set->asked_room = room;
     }
-    struct wf_set *made;
-    int rc = wf_epoll_new(&made, w);
+    set->asked[set->asked_count] = fd;
+    wf_store(&set->asked_count, set->asked_count + 1);
+    set->io.ops->wake(&set->io);
+}
+
+/* id 0: all. */
+static void cancel_in(uint32_t id, int fd)
+{
+    wf_lock(&rings_lock);
+    for (struct wf_set *set = rings; set; set = set->next) {
+        if (id == 0 || set->id == id)
+            ask(set, fd);
+    }
+    wf_unlock(&rings_lock);
+}
+
+void wf_set_cancel(uint32_t id, int fd)
+{
+    if (id != 0)
+        cancel_in(id, fd);
+}
+
+void wf_set_cancel_everywhere(int fd)
+{
+    cancel_in(0, fd);
+}
+
+void wf_set_do_asked(struct wf_set *set)
+{
+    while (wf_unlikely(wf_load(&set->asked_count) > 0)) {
+        wf_lock(&rings_lock);
+        uint32_t left = set->asked_count - 1; /* only we take from it */
+        int fd = set->asked[left];
+        wf_store(&set->asked_count, left);
+        wf_unlock(&rings_lock);
+        wf_uring_cancel_fd(set, fd);
+    }
+}
+#else
+static int new_ring(struct wf_set **out, struct wf_worker *w)
+{
+    (void)out, (void)w;
+    return -ENOSYS;
+}
+
+int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+{
+    (void)ticket;
+    return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
+}
+
+void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
+{
+    (void)set, (void)fd, (void)ticket;
+}
+
+void wf_set_cancel(uint32_t id, int fd)
+{
+    (void)id, (void)fd;
+}
+
+void wf_set_cancel_everywhere(int fd)
+{
+    (void)fd;
+}
+#endif
+
+WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
+{
+    struct wf_set *made = NULL;
+    int rc = -ENOSYS;
+    if (wanted(w->sched->io) == WF_URING && (rc = new_ring(&made, w)) != 0)
+        tell_once(rc);
+    if (rc != 0)
+        rc = wf_epoll_new(&made, w);
     if (rc != 0)
         return rc;
     made->id = wf_add(&last_id, 1) + 1;
@@ -38,21 +174,36 @@ int wf_set_here(struct wf_set **out)
     return 0;
 }
 
-int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation)
+int wf_set_here(struct wf_set **out)
 {
-    (void)e;
-    return wf_epoll_register(set, fd, generation);
+    struct wf_worker *w = wf_thread_now()->worker;
+    if (wf_unlikely(w->driver.io == NULL))
+        return new_set(out, w);
+    *out = (struct wf_set *)w->driver.io;
+    return 0;
 }
 
-int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events)
+struct wf_set *wf_set_for_calls(void)
 {
-    return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
+    struct wf_thread *t = wf_thread_now();
+    weft_fiber *f = t->fiber;
+    struct wf_set *set;
+    if (!f || wf_set_here(&set) != 0 || set->backend != WF_URING || f->flags & WEFT_MIGRATE || f->shared ||
+        t->current != f->coro) /* inside of a coroutine the stack may be a shared one */
+        return NULL;
+    return set;
+}
+
+int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+{
+    return set->backend == WF_EPOLL ? wf_epoll_register(set, fd, generation)
+                                    : wf_set_arm(set, e, fd, generation, events, ticket);
 }
 
 const char *weft_io_backend(void)
 {
-    const struct wf_thread *t = wf_thread_now();
-    (void)t;
-    (void)wanted;
-    return "epoll";
+    struct wf_set *set;
+    if (wf_thread_now()->fiber && wf_set_here(&set) == 0)
+        return set->backend == WF_URING ? "io_uring" : "epoll";
+    return WF_URING_BUILT && wanted(WEFT_IO_AUTO) == WF_URING ? "io_uring" : "epoll";
 }

@@ -21,16 +21,40 @@ struct wf_set {
     uint32_t id;              /* const: no other set of this process has or had it */
     struct wf_worker *worker; /* const */
     int64_t verify_at;        /* when to look after long waits; INT64_MAX: there are none. owner: the worker */
+    struct wf_set *next;      /* of all rings. guarded by: a lock in set.c */
+    int *asked;               /* descriptors whose calls are to be cancelled. guarded by: the same */
+    uint32_t asked_count;     /* guarded by: the same. atomic: the worker looks */
+    uint32_t asked_room;      /* guarded by: the same */
 };
 
 /* The calling fiber's worker's, made if need be; 0 or a negative errno. Not for plain threads. */
 int wf_set_here(struct wf_set **out);
 
-/* Has it report what happens to `fd`, from now on. 0, or a negative errno. On the set's worker. */
-int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation);
+/*
+ * Has it report what happens to `fd`: an epoll set everything from now on, a ring the next of `events`. 0, or a negative
+ * errno. On the set's worker; the caller is in wf_fd_enter.
+ */
+int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events,
+                    uint32_t *ticket);
+
+/* A wait has ended without an event: takes back what register or arm gave this ticket for. */
+void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket);
+
+/* Cancels the calls on `fd` that are in the ring of a set, or of all. Any thread; they complete later. */
+void wf_set_cancel(uint32_t id, int fd);
+void wf_set_cancel_everywhere(int fd);
+
+/* What other threads have asked for by wf_set_cancel. On the set's worker. */
+void wf_set_do_asked(struct wf_set *set);
+
+/* The set goes away. */
+void wf_set_unlist(struct wf_set *set);
+
+/* The calling fiber's ring, if it may use that for calls: it stays on its worker, and its stack where it is. */
+struct wf_set *wf_set_for_calls(void);
 
 /* Has it report once, at once if it is so: for who keeps nothing. As wf_set_register. */
-int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events);
+int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket);
 
 /* Somebody begins to wait, as of now. */
 static inline void wf_set_waits(struct wf_set *set, int64_t now);

@@ -11,6 +11,8 @@
 
 #include "base/thread.h"
 #include "io/fd.h"
+#include "io/set.h"
+#include "io/uring.h"
 #include "sched/slice.h"
 
 static bool is_blocking(int fd)
@@ -48,6 +50,25 @@ WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from
     return rc;
 }
 
+#if WF_URING_BUILT
+/* By the ring, if the fiber may use one. -EAGAIN: it may not, or O_NONBLOCK is set and there is nothing. */
+static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+{
+    struct wf_set *ring = wf_time_is_now(deadline) ? NULL : wf_set_for_calls();
+    int rc;
+    do
+        rc = ring ? (int)wf_uring_call(ring, e, generation, r, deadline) : -EAGAIN;
+    while (rc == -EINTR);
+    return rc;
+}
+#else
+static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+{
+    (void)e, (void)generation, (void)r, (void)deadline;
+    return -EAGAIN;
+}
+#endif
+
 int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
 {
     wf_slice_enter();
@@ -55,6 +76,10 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
     if (!e)
         return fd < 0 ? -EBADF : -ENOMEM;
     uint32_t generation = wf_fd_generation(e);
+    struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = fd, .flags = flags, .memory = from, .accepted = size};
+    int in_ring = call_in_ring(e, generation, &r, deadline);
+    if (in_ring != -EAGAIN)
+        return in_ring;
     bool tried = false;
     for (int rc = 0;;) {
         if (rc != 0 || wf_time_is_now(deadline) || !(wf_load(&e->word) & WF_FD_DRAINED_IN)) {
@@ -99,10 +124,14 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     if (!e)
         return fd < 0 ? -EBADF : -ENOMEM;
     uint32_t generation = wf_fd_generation(e);
-    if (!wf_fd_enter(e, generation, 0))
-        return -EBADF;
-    int rc = try_connect(fd, to, size);
-    wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
+    int rc = call_in_ring(e, generation, &r, deadline);
+    if (rc == -EAGAIN) {
+        if (!wf_fd_enter(e, generation, 0))
+            return -EBADF;
+        rc = try_connect(fd, to, size);
+        wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    }
     if (rc != -EINPROGRESS)
         return rc;
     if (wf_time_is_now(deadline))
@@ -127,7 +156,7 @@ int weft_close(int fd)
     wf_slice_enter();
     struct wf_fd *e = wf_fd_look(fd);
     if (e)
-        wf_fd_close(e);
+        wf_fd_close(e, fd);
     int kept = errno;
     int rc = negative_errno(close(fd), kept);
     return rc == -EINTR ? 0 : rc; /* it is closed */

@@ -1,0 +1,362 @@
+/*
+ * io/uring.c: see uring.h.
+ */
+#include "io/uring.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "io/fd.h"
+#include "io/set.h"
+#include "sched/worker.h"
+
+enum { ENTRIES = 256 };
+
+/* What a completion is for, in the lowest bits of its user_data. */
+enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
+
+/* A call in the kernel's hands; on the stack of the fiber that waits for it. owner: the worker */
+struct call {
+    struct wf_sleeper *who;
+    ptrdiff_t result;
+    bool done;
+};
+
+/* owner: the worker, but for what `wake` uses */
+struct uring {
+    struct wf_set set;
+    struct io_uring ring;
+    bool there;      /* the ring: it is made by each thread that becomes the worker */
+    int wake;        /* const: an eventfd */
+    bool wake_armed; /* it is being polled */
+    uint32_t last_ticket;
+};
+
+/* A poll's user_data. It needs no generation: weft_close waits for it. */
+static uint64_t poll_tag(int fd, uint32_t ticket)
+{
+    return (uint64_t)ticket << 34 | (uint64_t)(uint32_t)fd << 2 | POLLED;
+}
+
+static struct io_uring_sqe *next_sqe(struct uring *p)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
+    if (wf_likely(sqe))
+        return sqe;
+    io_uring_submit(&p->ring); /* it takes all: the kernel has copied them when it returns */
+    return io_uring_get_sqe(&p->ring);
+}
+
+static int make_ring(struct uring *p)
+{
+    static const unsigned wishes[] = {
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        0,
+    };
+    int rc = -EINVAL;
+    for (size_t i = 0; rc == -EINVAL && i < sizeof wishes / sizeof wishes[0]; i++) {
+        struct io_uring_params params = {.flags = wishes[i] | IORING_SETUP_CLAMP};
+        rc = wf_sys_uring(ENTRIES, &p->ring, &params);
+    }
+    p->there = rc == 0;
+    p->wake_armed = false;
+    return rc;
+}
+
+static void arm_wake(struct uring *p)
+{
+    struct io_uring_sqe *sqe = p->wake_armed ? NULL : next_sqe(p);
+    if (!sqe)
+        return;
+    io_uring_prep_poll_add(sqe, p->wake, POLLIN);
+    io_uring_sqe_set_data64(sqe, WOKEN);
+    p->wake_armed = true;
+}
+
+static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
+{
+    void *memory = (void *)(uintptr_t)r->memory;
+    switch (r->call) {
+    case WF_CALL_READV:
+        io_uring_prep_readv(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)-1);
+        break;
+    case WF_CALL_WRITEV:
+        io_uring_prep_writev(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)-1);
+        break;
+    case WF_CALL_RECV:
+        io_uring_prep_recv(sqe, r->fd, memory, r->size, r->flags);
+        break;
+    case WF_CALL_SEND:
+        io_uring_prep_send(sqe, r->fd, memory, r->size, r->flags | MSG_NOSIGNAL);
+        break;
+    case WF_CALL_RECVMSG:
+        io_uring_prep_recvmsg(sqe, r->fd, memory, (unsigned)r->flags);
+        break;
+    case WF_CALL_SENDMSG:
+        io_uring_prep_sendmsg(sqe, r->fd, memory, (unsigned)r->flags | MSG_NOSIGNAL);
+        break;
+    case WF_CALL_ACCEPT:
+        io_uring_prep_accept(sqe, r->fd, memory, r->accepted, r->flags);
+        break;
+    case WF_CALL_CONNECT:
+        io_uring_prep_connect(sqe, r->fd, memory, (socklen_t)r->size);
+        break;
+    }
+}
+
+static bool nothing_to_do(struct wf_sleeper *me, void *arg)
+{
+    (void)me, (void)arg;
+    return true;
+}
+
+static void cancel(struct uring *p, struct call *c)
+{
+    struct io_uring_sqe *sqe = next_sqe(p);
+    if (!sqe)
+        return; /* it completes by itself, or when the descriptor is closed */
+    io_uring_prep_cancel(sqe, c, 0);
+    io_uring_sqe_set_data64(sqe, NOBODY);
+}
+
+/* Until the kernel is done with it, whatever may come. */
+static void wait_deaf(struct call *c)
+{
+    weft_fiber *f = c->who->fiber;
+    while (!c->done) {
+        f->deaf = true;
+        wf_wait(c->who, "io_uring", nothing_to_do, NULL, WEFT_FOREVER);
+        f->deaf = false;
+    }
+}
+
+static const char *what(const struct wf_request *r)
+{
+    switch (r->call) {
+    case WF_CALL_WRITEV:
+    case WF_CALL_SEND:
+    case WF_CALL_SENDMSG:
+        return "write";
+    case WF_CALL_CONNECT:
+        return "connect";
+    default:
+        return "read";
+    }
+}
+
+ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation, const struct wf_request *r,
+                        weft_time deadline)
+{
+    struct uring *p = (struct uring *)set;
+    struct wf_sleeper own, *me = wf_sleeper(&own);
+    struct call c = {.who = me};
+    if (!wf_fd_enter(e, generation, 0))
+        return -EBADF;
+    wf_fd_in_ring(e, set->id);
+    struct io_uring_sqe *sqe = next_sqe(p);
+    if (wf_unlikely(!sqe)) {
+        wf_fd_exit(e, 0, 0);
+        return -EAGAIN;
+    }
+    prepare(sqe, r);
+    io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)&c | CALL);
+    wf_store(&set->worker->counts.watches, set->worker->counts.watches + 1);
+    int rc = wf_wait(me, what(r), nothing_to_do, NULL, deadline);
+    if (wf_unlikely(!c.done)) {
+        cancel(p, &c);
+        wait_deaf(&c);
+    }
+    wf_store(&set->worker->counts.watches, set->worker->counts.watches - 1);
+    wf_fd_exit(e, 0, 0);
+    if (wf_likely(c.result != -ECANCELED))
+        return c.result;
+    return rc < 0 ? rc : wf_fd_generation(e) != generation ? -EBADF : -ECANCELED;
+}
+
+/* Whether it is of a kind that epoll would refuse, too. */
+static bool is_file(int fd)
+{
+    struct stat st;
+    int kept = errno;
+    bool is = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode));
+    errno = kept;
+    return is;
+}
+
+int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, uint32_t *ticket)
+{
+    if (wf_unlikely(!(wf_load(&e->word) & WF_FD_POLLS))) {
+        if (is_file(fd))
+            return -EPERM;
+        wf_or(&e->word, WF_FD_POLLS);
+    }
+    struct uring *p = (struct uring *)set;
+    struct io_uring_sqe *sqe = next_sqe(p);
+    if (!sqe)
+        return -EAGAIN;
+    io_uring_prep_poll_add(sqe, fd, events & ~WF_FD_ANY);
+    *ticket = ++p->last_ticket & 0x3fffffff;
+    io_uring_sqe_set_data64(sqe, poll_tag(fd, *ticket));
+    return 0;
+}
+
+void wf_uring_disarm(struct wf_set *set, int fd, uint32_t ticket)
+{
+    struct io_uring_sqe *sqe = next_sqe((struct uring *)set);
+    if (!sqe)
+        return;
+    io_uring_prep_cancel64(sqe, poll_tag(fd, ticket), 0);
+    io_uring_sqe_set_data64(sqe, NOBODY);
+}
+
+void wf_uring_cancel_fd(struct wf_set *set, int fd)
+{
+    struct io_uring_sqe *sqe = next_sqe((struct uring *)set);
+    if (!sqe)
+        return;
+    io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL);
+    io_uring_sqe_set_data64(sqe, NOBODY);
+}
+
+static void complete_call(struct call *c, int32_t result)
+{
+    c->result = result;
+    c->done = true;
+    if (wf_settle(c->who, 0))
+        wf_ready(c->who);
+}
+
+/* One that was cancelled is nobody's: who cancelled it knows. */
+static void complete_poll(uint64_t tag, int32_t result)
+{
+    int fd = (int)(uint32_t)(tag >> 2 & UINT32_MAX);
+    struct wf_fd *e = wf_fd_look(fd);
+    uint32_t generation = wf_fd_generation(e);
+    if (result >= 0)
+        wf_fd_event(fd, generation, (uint32_t)result);
+    else if (result != -ECANCELED)
+        wf_fd_fail(fd, generation, result);
+    wf_fd_exit(e, 0, 0); /* entered by wf_set_arm */
+}
+
+static void complete(struct uring *p, const struct io_uring_cqe *cqe)
+{
+    uint64_t data = cqe->user_data;
+    switch (data & MEANING) {
+    case CALL:
+        complete_call((struct call *)(uintptr_t)data, cqe->res);
+        break;
+    case POLLED:
+        complete_poll(data, cqe->res);
+        break;
+    case WOKEN: {
+        eventfd_t count;
+        p->wake_armed = false;
+        eventfd_read(p->wake, &count);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+static unsigned complete_all(struct uring *p)
+{
+    unsigned head, n = 0;
+    struct io_uring_cqe *cqe;
+    io_uring_for_each_cqe(&p->ring, head, cqe)
+    {
+        complete(p, cqe);
+        n++;
+    }
+    io_uring_cq_advance(&p->ring, n);
+    return n;
+}
+
+static bool has_work(struct uring *p)
+{
+    return io_uring_sq_ready(&p->ring) > 0 ||
+           __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+static void poll_ring(struct wf_io *io, int64_t deadline)
+{
+    struct uring *p = (struct uring *)io;
+    int kept = errno;
+    if (wf_unlikely(!p->there && make_ring(p) != 0)) {
+        wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, deadline); /* of a worker that came back */
+        errno = kept;
+        return;
+    }
+    arm_wake(p);
+    if (deadline == INT64_MIN) {
+        if (has_work(p))
+            io_uring_submit_and_get_events(&p->ring);
+    } else if (io_uring_cq_ready(&p->ring) > 0) {
+        io_uring_submit(&p->ring);
+    } else {
+        int64_t ns = deadline == INT64_MAX ? 0 : deadline - wf_clock_real();
+        ns = ns > 0 ? ns : 0;
+        struct __kernel_timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+        struct io_uring_cqe *first;
+        io_uring_submit_and_wait_timeout(&p->ring, &first, 1, deadline == INT64_MAX ? NULL : &t, NULL);
+    }
+    complete_all(p);
+    wf_set_do_asked(&p->set);
+    errno = kept;
+}
+
+static void wake(struct wf_io *io)
+{
+    int kept = errno;
+    eventfd_write(((struct uring *)io)->wake, 1);
+    errno = kept;
+}
+
+static void leave(struct wf_io *io)
+{
+    struct uring *p = (struct uring *)io;
+    if (p->there)
+        io_uring_queue_exit(&p->ring);
+    p->there = false;
+}
+
+static void drop(struct wf_io *io)
+{
+    struct uring *p = (struct uring *)io;
+    int kept = errno;
+    leave(io);
+    close(p->wake);
+    errno = kept;
+    wf_set_unlist(&p->set);
+    wf_sys_free(p);
+}
+
+static const struct wf_io_ops ops = {.poll = poll_ring, .wake = wake, .leave = leave, .drop = drop};
+
+int wf_uring_new(struct wf_set **out, struct wf_worker *w)
+{
+    struct uring *p = wf_sys_malloc(sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    memset(p, 0, sizeof *p);
+    p->set = (struct wf_set){.io.ops = &ops, .backend = WF_URING, .worker = w, .verify_at = INT64_MAX};
+    p->wake = wf_sys_eventfd();
+    int rc = p->wake < 0 ? p->wake : make_ring(p);
+    if (rc == 0) {
+        *out = &p->set;
+        return 0;
+    }
+    if (p->wake >= 0)
+        close(p->wake);
+    wf_sys_free(p);
+    return rc;
+}
