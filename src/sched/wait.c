@@ -91,13 +91,14 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
+int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
     if (me->fiber)
         me->fiber->deaf = true;
-    wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
+    int rc = wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
     if (me->fiber)
         me->fiber->deaf = false;
+    return rc;
 }
 
 bool wf_on_copied_stack_other(const struct wf_thread *t, const void *p)
