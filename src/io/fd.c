@@ -11,9 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weft/watch.h>
+
 #include "base/clock.h"
 #include "base/sys.h"
 #include "io/set.h"
+#include "io/watch.h"
 #include "sched/worker.h"
 
 enum { CHUNK = 1024, CHUNKS = 1 << 16 };
@@ -104,19 +107,24 @@ void wf_fd_event(int fd, uint32_t generation, uint32_t events)
     if (wf_unlikely(events & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI)) && !(wf_load(&e->word) & WF_FD_ENDING))
         wf_or(&e->word, WF_FD_ENDING);
     struct wf_waiter *won = win(e, events, 0);
+    struct wf_watch *fired = wf_unlikely(e->watch) ? wf_watch_take(e, events) : NULL;
     if (!e->waiters.first)
         wf_store(&e->parked_at, 0);
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
 }
 
 void wf_fd_fail(int fd, uint32_t generation, int error)
 {
     struct wf_fd *e = wf_fd_look(fd);
     wf_lock(&e->lock);
-    struct wf_waiter *won = wf_fd_generation(e) == generation ? win(e, UINT32_MAX, error) : NULL;
+    bool ours = wf_fd_generation(e) == generation;
+    struct wf_waiter *won = ours ? win(e, UINT32_MAX, error) : NULL;
+    struct wf_watch *fired = ours ? wf_watch_take(e, POLLERR) : NULL;
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
 }
 
 static bool is_at(const struct wf_fd *e, uint32_t id)
@@ -155,6 +163,33 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
     bool is = is_at(e, set);
     wf_unlock(&e->lock);
     return is;
+}
+
+uint32_t wf_fd_wanted(struct wf_fd *e)
+{
+    uint32_t events = 0;
+    wf_lock(&e->lock);
+    for (const struct wf_waiter *w = e->waiters.first; w; w = w->next)
+        events |= (uint32_t)(uintptr_t)w->data;
+    wf_unlock(&e->lock);
+    return events & ~WF_FD_ANY;
+}
+
+int wf_fd_register(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set)
+{
+    uint32_t ticket;
+    if (!wf_fd_enter(e, generation, 0))
+        return -EBADF;
+    int rc = wf_fd_is_at(e, set->id) ? wf_set_arm(set, e, fd, generation, 0, &ticket)
+                                     : wf_set_register(set, e, fd, generation, 0, &ticket);
+    if (rc == 0) {
+        wf_lock(&e->lock);
+        if (wf_fd_generation(e) == generation)
+            note_place(e, set->id);
+        wf_unlock(&e->lock);
+    }
+    wf_fd_exit(e, 0, 0);
+    return rc;
 }
 
 /* Takes the lock with `e` registered at `set`; 0, or a negative errno without the lock. */
@@ -347,6 +382,7 @@ void wf_fd_close(struct wf_fd *e, int fd)
     while (!wf_cas(&e->word, &was, ((was >> 32) + 1) << 32 | (was & ~(uint64_t)WF_FD_BITS & UINT32_MAX)))
         ;
     struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
+    struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
     for (struct wf_fd_thread *t = e->threads; t; t = t->next)
         eventfd_write(t->wake, 1);
     for (int i = 0; i < WF_FD_PLACES; i++) {
@@ -357,6 +393,7 @@ void wf_fd_close(struct wf_fd *e, int fd)
     wf_store(&e->parked_at, 0);
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
     if (has_users(e))
         wait_for_users(e, fd, rings);
 }

@@ -45,6 +45,9 @@ struct wf_fd_thread {
     int wake; /* an eventfd */
 };
 
+struct wf_set;
+struct wf_watch;
+
 struct wf_fd {
     uint64_t word;                /* atomic: see above */
     struct wf_lock lock;          /* of what follows */
@@ -115,6 +118,12 @@ int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);
 
 /* A call on it is in the ring of this set. */
 void wf_fd_in_ring(struct wf_fd *e, uint32_t set);
+
+/* What all who wait for it want, but for WF_FD_ANY. */
+uint32_t wf_fd_wanted(struct wf_fd *e);
+
+/* Has an epoll set report everything that happens to it from now on, and what is so by now. 0, or a negative errno. */
+int wf_fd_register(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set);
 
 /* Whether it is registered with this set. */
 bool wf_fd_is_at(struct wf_fd *e, uint32_t set);

@@ -37,23 +37,12 @@ struct wait_for {
     size_t count;
 };
 
-/* What all who wait for it want. */
-static uint32_t wanted(struct wf_fd *e)
-{
-    uint32_t events = 0;
-    wf_lock(&e->lock);
-    for (const struct wf_waiter *w = e->waiters.first; w; w = w->next)
-        events |= (uint32_t)(uintptr_t)w->data;
-    wf_unlock(&e->lock);
-    return events;
-}
-
 /* Has it report what is so, once. -EPERM: it cannot be waited for. */
 static int arm(struct wf_set *set, struct place *p, int fd, uint32_t events)
 {
     if (!wf_fd_enter(p->e, p->generation, 0))
         return -EBADF;
-    int rc = wf_set_arm(set, p->e, fd, p->generation, events | (wanted(p->e) & ~WF_FD_ANY), &p->ticket);
+    int rc = wf_set_arm(set, p->e, fd, p->generation, events | wf_fd_wanted(p->e), &p->ticket);
     wf_fd_exit(p->e, 0, 0);
     return rc;
 }
