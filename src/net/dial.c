@@ -13,6 +13,7 @@
 #include <weft/io.h>
 #include <weft/net.h>
 
+#include "io/fd.h"
 #include "net/address.h"
 
 enum { BACKLOG = 4096, MOST_ADDRESSES = 16 };
@@ -24,6 +25,8 @@ static int new_socket(int family, int type)
     int kept = errno, fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int rc = fd < 0 ? -errno : fd;
     errno = kept;
+    if (fd >= 0)
+        wf_fd_fresh(fd);
     return rc;
 }
 
