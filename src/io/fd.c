@@ -270,12 +270,12 @@ static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t 
         return rc;
     if (drained && !(wf_load(&e->word) & drained)) {
         wf_unlock(&e->lock);
-        wf_set_disarm(set, fd, ticket);
+        wf_set_disarm(set, ticket);
         return 0;
     }
     rc = sleep_on(e, me, events, deadline);
     if (rc < 0)
-        wf_set_disarm(set, fd, ticket);
+        wf_set_disarm(set, ticket);
     return rc;
 }
 
@@ -376,16 +376,15 @@ static void give_way(void)
 }
 
 /* Those who are in a call on it leave: at once if the call is one of a thread, else it is cancelled. */
-static void wait_for_users(struct wf_fd *e, int fd, const uint32_t *rings)
+static void wait_for_users(struct wf_fd *e, uint32_t generation, const uint32_t *rings)
 {
-    uint32_t asked = 0; /* atomic: rings that have not cancelled what they have yet; it must still be this file then */
     if (rings[WF_FD_PLACES - 1] != 0) {
-        wf_set_cancel(0, fd, &asked); /* it may be in more rings than could be noted */
+        wf_set_cancel(0, e, generation); /* it may be in more rings than could be noted */
     } else {
         for (int i = 0; i < WF_FD_PLACES && rings[i] != 0; i++)
-            wf_set_cancel(rings[i], fd, &asked);
+            wf_set_cancel(rings[i], e, generation);
     }
-    while (has_users(e) || wf_load_acquire(&asked) > 0) /* pairs with wf_set_asked_done */
+    while (has_users(e))
         give_way();
 }
 
@@ -414,9 +413,9 @@ void wf_fd_fresh(int fd)
     wf_watch_fire(fired);
 }
 
-void wf_fd_close(struct wf_fd *e, int fd)
+void wf_fd_close(struct wf_fd *e)
 {
-    uint32_t rings[WF_FD_PLACES];
+    uint32_t rings[WF_FD_PLACES], generation = wf_fd_generation(e);
     wf_lock(&e->lock);
     for (int i = 0; i < WF_FD_PLACES; i++)
         rings[i] = e->at[i];
@@ -429,6 +428,6 @@ void wf_fd_close(struct wf_fd *e, int fd)
     ready(won);
     wf_watch_fire(fired);
     if (has_users(e))
-        wait_for_users(e, fd, rings);
+        wait_for_users(e, generation, rings);
     wf_and(&e->word, ~(uint64_t)WF_FD_CLOSING);
 }

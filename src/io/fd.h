@@ -145,6 +145,6 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
 void wf_fd_fresh(int fd);
 
 /* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. close(2) follows. */
-void wf_fd_close(struct wf_fd *e, int fd);
+void wf_fd_close(struct wf_fd *e);
 
 #endif

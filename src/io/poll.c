@@ -68,7 +68,7 @@ static int arm(struct wf_set *set, struct place *p, uint32_t also)
 static void disarm(struct wf_set *set, struct place *p)
 {
     if (p->armed)
-        wf_set_disarm(set, p->fd, p->ticket);
+        wf_set_disarm(set, p->ticket);
     p->armed = false;
 }
 

@@ -67,7 +67,7 @@ int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation,
     if (!wf_fd_enter(e, generation, 0)) /* until it reports */
         return -EBADF;
     wf_fd_in_ring(e, set->id);
-    int rc = wf_uring_arm(set, e, fd, events, ticket);
+    int rc = wf_uring_arm(set, e, fd, generation, events, ticket);
     if (rc != 0)
         wf_fd_exit(e, 0, 0);
     return rc;
@@ -93,33 +93,28 @@ static bool ask(struct wf_set *set, struct wf_asked what)
     return true;
 }
 
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
+void wf_set_disarm(struct wf_set *set, uint32_t ticket)
 {
     if (set->backend != WF_URING)
         return;
     if ((struct wf_set *)wf_thread_now()->worker->driver.io == set) {
-        wf_uring_disarm(set, fd, ticket);
+        wf_uring_disarm(set, ticket);
         return;
     }
-    wf_lock(&rings_lock);                                    /* a fiber that has moved */
-    ask(set, (struct wf_asked){.fd = fd, .ticket = ticket}); /* without memory it stays until it reports */
+    wf_lock(&rings_lock);                      /* a fiber that has moved */
+    ask(set, (struct wf_asked){NULL, ticket}); /* without memory it stays until it reports */
     wf_unlock(&rings_lock);
 }
 
-void wf_set_cancel(uint32_t id, int fd, uint32_t *asked)
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation)
 {
     bool all;
     do {
         all = true;
         wf_lock(&rings_lock);
         for (struct wf_set *set = rings; set; set = set->next) {
-            if (id != 0 && set->id != id)
-                continue;
-            wf_add(asked, 1);
-            if (!ask(set, (struct wf_asked){.fd = fd, .done = asked})) {
-                wf_add(asked, (uint32_t)-1);
-                all = false;
-            }
+            if (id == 0 || set->id == id)
+                all &= ask(set, (struct wf_asked){e, generation});
         }
         wf_unlock(&rings_lock);
         if (!all)
@@ -135,10 +130,10 @@ void wf_set_do_asked(struct wf_set *set)
         struct wf_asked what = set->asked[left];
         wf_store(&set->asked_count, left);
         wf_unlock(&rings_lock);
-        if (what.ticket != 0)
-            wf_uring_disarm(set, what.fd, what.ticket);
+        if (what.e)
+            wf_uring_cancel(set, what.e, what.generation);
         else
-            wf_uring_cancel_fd(set, what.fd, what.done);
+            wf_uring_disarm(set, what.generation);
     }
 }
 #else
@@ -154,14 +149,14 @@ int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation,
     return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
 }
 
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
+void wf_set_disarm(struct wf_set *set, uint32_t ticket)
 {
-    (void)set, (void)fd, (void)ticket;
+    (void)set, (void)ticket;
 }
 
-void wf_set_cancel(uint32_t id, int fd, uint32_t *asked)
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation)
 {
-    (void)id, (void)fd, (void)asked;
+    (void)id, (void)e, (void)generation;
 }
 #endif
 

@@ -17,9 +17,8 @@ enum wf_backend { WF_EPOLL = 1, WF_URING };
 
 /* To cancel all calls on a descriptor, or one poll. */
 struct wf_asked {
-    int fd;
-    uint32_t ticket; /* of the poll; 0: all */
-    uint32_t *done;  /* counted down when the kernel has done it, or NULL. atomic */
+    const struct wf_fd *e; /* NULL: the poll */
+    uint32_t generation;   /* or the poll's ticket */
 };
 
 struct wf_set {
@@ -46,13 +45,10 @@ int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t genera
                     uint32_t *ticket);
 
 /* A wait has ended without an event: takes back what register or arm gave this ticket for. */
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket);
+void wf_set_disarm(struct wf_set *set, uint32_t ticket);
 
-/*
- * Has the calls on `fd` that are in the ring of a set (0: of each) cancelled. Any thread. *asked goes up by the rings that
- * were asked, and down by one when a ring has done so; it must live until then.
- */
-void wf_set_cancel(uint32_t id, int fd, uint32_t *asked);
+/* Has the calls on a descriptor, of one generation, that are in the ring of a set (0: of each) cancelled. Any thread. */
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation);
 
 /* What other threads have asked for by wf_set_cancel. On the set's worker. */
 void wf_set_do_asked(struct wf_set *set);

@@ -164,7 +164,7 @@ int weft_close(int fd)
     wf_slice_enter();
     struct wf_fd *e = wf_fd_look(fd);
     if (e)
-        wf_fd_close(e, fd);
+        wf_fd_close(e);
     int kept = errno;
     int rc = negative_errno(close(fd), kept);
     return rc == -EINTR ? 0 : rc; /* it is closed */

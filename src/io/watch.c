@@ -43,7 +43,7 @@ static void *run_watch(void *arg)
     wf_store(&worker->counts.watches, worker->counts.watches - 1);
     wf_sys_free(arg);
     if (w.ticket && (w.events == WF_WATCH_DELETED || w.events & WEFT_CANCELED))
-        wf_set_disarm((struct wf_set *)worker->driver.io, w.fd, w.ticket);
+        wf_set_disarm((struct wf_set *)worker->driver.io, w.ticket);
     if (w.events == WF_WATCH_DELETED)
         return NULL;
     if (w.fn)
