@@ -213,17 +213,18 @@ static int count_at(int worker, const int *workers, int n)
 {
     int count = 0;
     for (int i = 0; i < n; i++)
-        count += workers[i] == worker;
+        count += seen(&workers[i]) == worker;
     return count;
 }
 
-static int places[8], placed;
+static int places[8], begun, placed;
 
 static void notes_its_worker(int fd, void *arg)
 {
     char byte;
     (void)arg;
-    places[more(&placed) - 1] = weft_fiber_worker(weft_fiber_current());
+    put(&places[more(&begun) - 1], weft_fiber_worker(weft_fiber_current()));
+    more(&placed);
     weft_read(fd, &byte, 1, WEFT_FOREVER);
 }
 
@@ -232,7 +233,7 @@ static void *spreads(void *arg)
     int listener = weft_listen("127.0.0.1:0"), fds[8];
     struct serving s = {.listener = listener, .handler = notes_its_worker, .until = WEFT_FOREVER};
     weft_fiber *server = go(serves, &s);
-    placed = 0;
+    begun = placed = 0;
     for (int i = 0; i < 8; i++)
         fds[i] = weft_dial(address_of(listener), WEFT_FOREVER);
     AWAIT(seen(&placed) == 8);
