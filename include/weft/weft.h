@@ -10,6 +10,7 @@
 #include <weft/cxx.h>
 #include <weft/fiber.h>
 #include <weft/io.h>
+#include <weft/offload.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>
