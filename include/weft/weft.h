@@ -9,8 +9,10 @@
 #include <weft/coro.h>
 #include <weft/cxx.h>
 #include <weft/fiber.h>
+#include <weft/file.h>
 #include <weft/io.h>
 #include <weft/offload.h>
+#include <weft/process.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>

@@ -17,12 +17,15 @@
 
 #include "base/thread.h"
 #include "io/fd.h"
+#include "io/file.h"
 #include "io/set.h"
 #include "io/uring.h"
 #include "sched/slice.h"
 
 /* Nothing can be done now. */
 #define NOT_NOW (-EAGAIN)
+/* It may wait for a disk: for a helper. No errno. */
+#define NOT_HERE (-5000)
 
 enum kind { READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG, SENDFILE };
 
@@ -194,6 +197,19 @@ WF_NOINLINE static ptrdiff_t make_in_ring(struct call *c, struct wf_set *ring, u
 }
 #endif
 
+/* Of a file that is not in memory. */
+WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
+{
+    struct wf_file_call away = {.op = c->kind == READ || c->kind == READV ? WF_FILE_READ : WF_FILE_WRITE,
+                                .fd = c->fd,
+                                .e = c->e,
+                                .generation = c->generation,
+                                .parts = c->parts,
+                                .count = c->count,
+                                .offset = -1};
+    return wf_file_call(&away, deadline);
+}
+
 /* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
 static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, attempt_fn *fn, uint32_t events,
                                                             uint64_t drained, size_t full, weft_time deadline)
@@ -215,6 +231,8 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
     for (int rc = 0;;) {
         if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
+            if (wf_unlikely(n == NOT_HERE))
+                return make_elsewhere(c, deadline);
             if (wf_likely(n != NOT_NOW) || once)
                 return n;
             tried = true;
@@ -256,7 +274,9 @@ static ptrdiff_t read_other(struct call *c)
         if (n == -EOPNOTSUPP)
             wf_or(&c->e->word, WF_FD_NO_NOWAIT);
     }
-    if (!(wf_load(&c->e->word) & WF_FD_FILE) && !is_ready(c->fd, POLLIN))
+    if (wf_load(&c->e->word) & WF_FD_FILE)
+        return NOT_HERE;
+    if (!is_ready(c->fd, POLLIN))
         return NOT_NOW;
     return result(readv(c->fd, c->parts, (int)c->count), kept);
 }
@@ -264,15 +284,15 @@ static ptrdiff_t read_other(struct call *c)
 static ptrdiff_t write_other(struct call *c)
 {
     int kept = errno;
-    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
+    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT_OUT)) {
         ptrdiff_t n = result(pwritev2(c->fd, c->parts, (int)c->count, -1, RWF_NOWAIT), kept);
         if (n != -EOPNOTSUPP && !(n == NOT_NOW && wf_load(&c->e->word) & WF_FD_FILE))
             return n;
         if (n == -EOPNOTSUPP)
-            wf_or(&c->e->word, WF_FD_NO_NOWAIT);
+            wf_or(&c->e->word, WF_FD_NO_NOWAIT_OUT);
     }
     if (wf_load(&c->e->word) & WF_FD_FILE)
-        return result(writev(c->fd, c->parts, (int)c->count), kept);
+        return NOT_HERE;
     if (!is_ready(c->fd, POLLOUT))
         return NOT_NOW;
     struct iovec first = c->parts[0]; /* so much always fits into what is ready */

@@ -4,6 +4,7 @@
 #include "io/uring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <liburing.h>
 #include <poll.h>
 #include <string.h>
@@ -109,6 +110,18 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
     case WF_CALL_CONNECT:
         io_uring_prep_connect(sqe, r->fd, memory, (socklen_t)r->size);
         break;
+    case WF_CALL_READ_AT:
+        io_uring_prep_read(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)r->offset);
+        break;
+    case WF_CALL_WRITE_AT:
+        io_uring_prep_write(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)r->offset);
+        break;
+    case WF_CALL_FSYNC:
+        io_uring_prep_fsync(sqe, r->fd, 0);
+        break;
+    case WF_CALL_OPEN:
+        io_uring_prep_openat(sqe, AT_FDCWD, memory, r->flags, (mode_t)r->size);
+        break;
     }
 }
 
@@ -144,9 +157,14 @@ static const char *what(const struct wf_request *r)
     case WF_CALL_WRITEV:
     case WF_CALL_SEND:
     case WF_CALL_SENDMSG:
+    case WF_CALL_WRITE_AT:
         return "write";
     case WF_CALL_CONNECT:
         return "connect";
+    case WF_CALL_FSYNC:
+        return "fsync";
+    case WF_CALL_OPEN:
+        return "open";
     default:
         return "read";
     }
@@ -158,12 +176,15 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
     struct uring *p = (struct uring *)set;
     struct wf_sleeper own, *me = wf_sleeper(&own);
     struct call c = {.who = me};
-    if (!wf_fd_enter(e, generation, 0))
-        return -EBADF;
-    wf_fd_in_ring(e, set->id);
+    if (wf_likely(e)) {
+        if (!wf_fd_enter(e, generation, 0))
+            return -EBADF;
+        wf_fd_in_ring(e, set->id);
+    }
     struct io_uring_sqe *sqe = next_sqe(p);
     if (wf_unlikely(!sqe)) {
-        wf_fd_exit(e, 0, 0);
+        if (e)
+            wf_fd_exit(e, 0, 0);
         return -EAGAIN;
     }
     prepare(sqe, r);
@@ -175,10 +196,13 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
         wait_deaf(&c);
     }
     wf_store(&set->worker->counts.watches, set->worker->counts.watches - 1);
-    wf_fd_exit(e, 0, 0);
+    if (wf_likely(e))
+        wf_fd_exit(e, 0, 0);
+    if (rc < 0 && c.result == -EINTR) /* that is how one that waits in the kernel is cancelled */
+        return rc;
     if (wf_likely(c.result != -ECANCELED))
         return c.result;
-    return rc < 0 ? rc : wf_fd_generation(e) != generation ? -EBADF : -ECANCELED;
+    return rc < 0 ? rc : e && wf_fd_generation(e) != generation ? -EBADF : -ECANCELED;
 }
 
 /* Whether it is of a kind that epoll would refuse, too. */
