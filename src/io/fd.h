@@ -70,6 +70,9 @@ static inline uint32_t wf_fd_generation(const struct wf_fd *e)
     return (uint32_t)(wf_load(&e->word) >> 32);
 }
 
+/* Whether it is of a kind that is always ready, and may yet wait for a disk. Asks the kernel. */
+bool wf_fd_is_file(int fd);
+
 /* Before a system call on it, with bits to set. False: it is another generation, and the number not ours to touch. */
 static inline bool wf_fd_enter(struct wf_fd *e, uint32_t generation, uint64_t set)
 {

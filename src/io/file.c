@@ -190,7 +190,7 @@ static ptrdiff_t move_at(enum wf_file_op op, int fd, void *buffer, size_t bytes,
                            .memory = buffer,
                            .size = bytes,
                            .offset = offset};
-    ptrdiff_t n = call_in_ring(e, generation, &r, deadline);
+    ptrdiff_t n = wf_fd_is_file(fd) ? call_in_ring(e, generation, &r, deadline) : -ENOSYS; /* it would read a pipe */
     if (n != -ENOSYS)
         return n;
     struct iovec part = {buffer, bytes};

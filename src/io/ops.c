@@ -10,7 +10,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weft/io.h>
@@ -120,13 +119,7 @@ static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, a
 /* It is none: from now on it is treated so. */
 static ptrdiff_t no_socket(struct call *c)
 {
-    struct stat st;
-    int kept = errno;
-    uint64_t bits = WF_FD_NO_SOCKET;
-    if (fstat(c->fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode)))
-        bits |= WF_FD_FILE;
-    errno = kept;
-    wf_or(&c->e->word, bits);
+    wf_or(&c->e->word, WF_FD_NO_SOCKET | (wf_fd_is_file(c->fd) ? WF_FD_FILE : 0));
     return -ENOTSOCK;
 }
 
@@ -197,6 +190,15 @@ WF_NOINLINE static ptrdiff_t make_in_ring(struct call *c, struct wf_set *ring, u
 }
 #endif
 
+/* A number that was closed behind our back may be another thing by now, which a helper could wait for without end. */
+WF_COLD static bool is_still_file(const struct call *c)
+{
+    bool is = wf_fd_is_file(c->fd);
+    if (!is)
+        wf_and(&c->e->word, ~(uint64_t)(WF_FD_FILE | WF_FD_NO_SOCKET | WF_FD_NO_NOWAIT | WF_FD_NO_NOWAIT_OUT));
+    return is;
+}
+
 /* Of a file that is not in memory. */
 WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
 {
@@ -231,8 +233,11 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
     for (int rc = 0;;) {
         if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
-            if (wf_unlikely(n == NOT_HERE))
-                return make_elsewhere(c, deadline);
+            if (wf_unlikely(n == NOT_HERE)) {
+                if (is_still_file(c))
+                    return make_elsewhere(c, deadline);
+                continue;
+            }
             if (wf_likely(n != NOT_NOW) || once)
                 return n;
             tried = true;

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +17,10 @@
 #include "io/set.h"
 #include "sched/worker.h"
 
-enum { ENTRIES = 256 };
+enum {
+    ENTRIES = 256,
+    ERESTARTSYS = 512, /* the first of those by which the kernel tells itself to make a call again */
+};
 
 /* What a completion is for, in the lowest bits of its user_data. */
 enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
@@ -121,6 +123,7 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
         break;
     case WF_CALL_OPEN:
         io_uring_prep_openat(sqe, AT_FDCWD, memory, r->flags, (mode_t)r->size);
+        io_uring_sqe_set_flags(sqe, IOSQE_ASYNC); /* else it opens a FIFO as with O_NONBLOCK */
         break;
     }
 }
@@ -205,21 +208,11 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
     return rc < 0 ? rc : e && wf_fd_generation(e) != generation ? -EBADF : -ECANCELED;
 }
 
-/* Whether it is of a kind that epoll would refuse, too. */
-static bool is_file(int fd)
-{
-    struct stat st;
-    int kept = errno;
-    bool is = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode));
-    errno = kept;
-    return is;
-}
-
 int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, uint32_t *ticket)
 {
     if (wf_unlikely(!(wf_load(&e->word) & WF_FD_POLLS))) {
-        if (is_file(fd))
-            return -EPERM;
+        if (wf_fd_is_file(fd))
+            return -EPERM; /* as epoll says */
         wf_or(&e->word, WF_FD_POLLS);
     }
     struct uring *p = (struct uring *)set;
@@ -252,7 +245,7 @@ void wf_uring_cancel_fd(struct wf_set *set, int fd)
 
 static void complete_call(struct call *c, int32_t result)
 {
-    c->result = result;
+    c->result = result <= -ERESTARTSYS ? -EINTR : result; /* some calls forget to say it so (open of a FIFO) */
     c->done = true;
     if (wf_settle(c->who, 0))
         wf_ready(c->who);

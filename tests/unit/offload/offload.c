@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "offload/offload.h"
 #include "unit/offload/ground.h"
 
 struct visit {
@@ -197,6 +198,44 @@ TEST(who_gives_up_in_the_queue_never_runs)
     default_limits();
 }
 
+struct stay {
+    struct gate gate;
+    weft_span after; /* 0: never */
+};
+
+/* As the calls on files do. */
+static void *stays(void *arg)
+{
+    struct stay *s = arg;
+    struct wf_errand errand = {.fn = passes, .arg = &s->gate, .drop = drops, .stays = true};
+    void *value = NULL;
+    int rc = wf_offload(&errand, &value, s->after ? weft_in(s->after) : WEFT_FOREVER);
+    CHECK_PTR(value, ==, rc == 0 ? &s->gate : NULL);
+    return ptr(rc);
+}
+
+static void *stays_on(void *arg)
+{
+    struct stay cancelled = {.after = 0}, late = {.after = 300 * WEFT_MS};
+    weft_fiber *c = go(stays, &cancelled), *l = go(stays, &late);
+    AWAIT(seen(&cancelled.gate.begun) == 1 && seen(&late.gate.begun) == 1);
+    CHECK_INT(weft_cancel(c), ==, 0);
+    CHECK_INT(weft_sleep(310 * WEFT_MS), ==, 0);
+    CHECK(is_parked(c) && is_parked(l));
+    put(&cancelled.gate.open, 1);
+    put(&late.gate.open, 1);
+    CHECK_PTR(ended(c), ==, ptr(0));
+    CHECK_PTR(ended(l), ==, ptr(0));
+    CHECK_INT(cancelled.gate.dropped + late.gate.dropped, ==, 0);
+    return arg;
+}
+
+TEST(who_stays_waits_for_what_has_begun)
+{
+    in_a_fiber(1, stays_on, NULL);
+    in_a_fiber(2, stays_on, NULL);
+}
+
 static void *is_cancelled_before(void *arg)
 {
     AWAIT(weft_cancelled());
@@ -331,6 +370,7 @@ TEST(a_helper_that_offloads_runs_it_itself)
 TESTS(offload, a_helper_runs_it_with_all_signals_blocked, the_only_worker_runs_others_meanwhile,
       a_plain_thread_without_a_deadline_runs_it_itself, a_plain_thread_with_a_deadline_has_a_helper,
       a_deadline_returns_at_once_and_the_helper_finishes, a_cancelled_fiber_returns_at_once_and_the_helper_finishes,
-      who_gives_up_in_the_queue_never_runs, who_has_no_time_or_is_cancelled_before_begins_nothing,
-      options_that_make_no_sense_are_refused, values_come_to_fibers_on_shared_stacks,
-      values_come_to_fibers_that_may_move, a_helper_that_offloads_runs_it_itself)
+      who_stays_waits_for_what_has_begun, who_gives_up_in_the_queue_never_runs,
+      who_has_no_time_or_is_cancelled_before_begins_nothing, options_that_make_no_sense_are_refused,
+      values_come_to_fibers_on_shared_stacks, values_come_to_fibers_that_may_move,
+      a_helper_that_offloads_runs_it_itself)
