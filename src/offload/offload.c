@@ -14,6 +14,7 @@
 #include "sched/wait.h"
 
 #define FIRST_SIZE (offsetof(weft_offload_opts, drop) + sizeof(void *))
+#define SPINS 100 /* who has woken us is about to be done with that */
 #define LARGEST_SIZE ((size_t)4096)
 
 /* A fiber here is woken from outside of its scheduler: it is not one that nothing can wake. */
@@ -28,18 +29,27 @@ static void count_watch(int change)
 static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline, enum wf_job_state *state)
 {
     int rc = 0;
+    bool woken = false;
     wf_lock(&wf_pool_lock);
     if (j->state == WF_JOB_QUEUED || j->state == WF_JOB_RUNNING) {
         j->who = me;
         rc = wf_wait_unlocking(me, "helper", &wf_pool_lock, deadline);
+        woken = rc == 0;
         wf_lock(&wf_pool_lock);
     }
     if (j->state == WF_JOB_RUNNING && j->errand.stays) {
         wf_wait_deaf(me, "helper", &wf_pool_lock);
+        woken = true;
         wf_lock(&wf_pool_lock);
     }
     *state = wf_pool_give_up(j);
     wf_unlock(&wf_pool_lock);
+    for (int i = 0; woken && !wf_load_acquire(&j->told); i++) { /* pairs with tell */
+        if (i < SPINS)
+            wf_cpu_relax();
+        else
+            weft_yield();
+    }
     return rc;
 }
 

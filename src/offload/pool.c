@@ -135,6 +135,16 @@ static struct wf_sleeper *win_idle(void)
     return NULL;
 }
 
+/*
+ * Makes ready who waits, and was won. To wake a worker from outside is to touch its scheduler, which could be stopped and
+ * freed as soon as this fiber has ended: so the fiber waits until we are out of there. After it the job is the fiber's.
+ */
+static void tell(struct wf_job *j)
+{
+    wf_ready(j->who);
+    wf_store_release(&j->told, 1); /* pairs with wait_for */
+}
+
 /* Makes it; returns without the lock, which was held. */
 static void run(struct wf_job *j)
 {
@@ -152,16 +162,15 @@ static void run(struct wf_job *j)
     }
     pool.kind[k].running--;
     pool.busy--;
-    struct wf_sleeper *who = NULL;
-    bool left = j->state == WF_JOB_LEFT;
+    bool won = false, left = j->state == WF_JOB_LEFT;
     if (!left) {
         j->value = value;
         becomes(j, WF_JOB_RUNNING, WF_JOB_DONE);
-        who = j->who && wf_settle(j->who, 0) ? j->who : NULL;
+        won = j->who && wf_settle(j->who, 0);
     }
     wf_unlock(&wf_pool_lock);
-    if (who)
-        wf_ready(who);
+    if (won)
+        tell(j);
     if (left) {
         if (j->errand.drop)
             j->errand.drop(j->errand.arg, value);
@@ -255,10 +264,10 @@ static void refuse_all(void)
         while (pool.threads == 0 && (j = pool.kind[k].first) != NULL) {
             take_out(j);
             becomes(j, WF_JOB_QUEUED, WF_JOB_REFUSED);
-            struct wf_sleeper *who = j->who && wf_settle(j->who, 0) ? j->who : NULL;
+            bool won = j->who && wf_settle(j->who, 0);
             wf_unlock(&wf_pool_lock);
-            if (who)
-                wf_ready(who);
+            if (won)
+                tell(j);
             wf_lock(&wf_pool_lock);
         }
         wf_unlock(&wf_pool_lock);

@@ -31,6 +31,7 @@ struct wf_job {
     enum wf_job_state state;
     void *value;
     struct wf_sleeper *who;      /* who waits for it; NULL: nobody yet */
+    uint32_t told;               /* atomic: who won `who` has made it ready, and is out of its scheduler */
     uint64_t turn;               /* the lower is first, of all kinds */
     struct wf_job *next, **link; /* in the queue of its kind */
 };
