@@ -11,11 +11,13 @@
 #include <weft/fiber.h>
 #include <weft/file.h>
 #include <weft/io.h>
+#include <weft/net.h>
 #include <weft/offload.h>
 #include <weft/process.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>
 #include <weft/time.h>
+#include <weft/watch.h>
 
 #endif

@@ -23,7 +23,13 @@ enum {
 };
 
 /* What a completion is for, in the lowest bits of its user_data. */
-enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
+enum { CALL = 0, POLLED = 1, ASKED = 2, OTHER = 3, MEANING = 3 };
+
+/* The rest of an OTHER's. */
+#define WOKEN ((uint64_t)4 | OTHER)
+#define NOBODY ((uint64_t)8 | OTHER)
+
+#define MOST_BYTES 0x7ffff000 /* of one read or write, as everywhere */
 
 /* A call in the kernel's hands; on the stack of the fiber that waits for it. owner: the worker */
 struct call {
@@ -36,10 +42,10 @@ struct call {
 struct uring {
     struct wf_set set;
     struct io_uring ring;
-    bool there;      /* the ring: it is made by each thread that becomes the worker */
     int wake;        /* const: an eventfd */
     bool wake_armed; /* it is being polled */
     uint32_t last_ticket;
+    uint32_t armed; /* polls that have not reported */
 };
 
 /* A poll's user_data. It needs no generation: weft_close waits for it. */
@@ -69,9 +75,14 @@ static int make_ring(struct uring *p)
         struct io_uring_params params = {.flags = wishes[i] | IORING_SETUP_CLAMP};
         rc = wf_sys_uring(ENTRIES, &p->ring, &params);
     }
-    p->there = rc == 0;
+    p->set.there = rc == 0;
     p->wake_armed = false;
     return rc;
+}
+
+int wf_uring_make(struct wf_set *set)
+{
+    return make_ring((struct uring *)set);
 }
 
 static void arm_wake(struct uring *p)
@@ -95,10 +106,10 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
         io_uring_prep_writev(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)-1);
         break;
     case WF_CALL_RECV:
-        io_uring_prep_recv(sqe, r->fd, memory, r->size, r->flags);
+        io_uring_prep_recv(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags);
         break;
     case WF_CALL_SEND:
-        io_uring_prep_send(sqe, r->fd, memory, r->size, r->flags | MSG_NOSIGNAL);
+        io_uring_prep_send(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags | MSG_NOSIGNAL);
         break;
     case WF_CALL_RECVMSG:
         io_uring_prep_recvmsg(sqe, r->fd, memory, (unsigned)r->flags);
@@ -220,7 +231,9 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, u
     if (!sqe)
         return -EAGAIN;
     io_uring_prep_poll_add(sqe, fd, events & ~WF_FD_ANY);
-    *ticket = ++p->last_ticket & 0x3fffffff;
+    p->last_ticket = p->last_ticket % 0x3fffffff + 1; /* never 0 */
+    p->armed++;
+    *ticket = p->last_ticket;
     io_uring_sqe_set_data64(sqe, poll_tag(fd, *ticket));
     return 0;
 }
@@ -234,13 +247,15 @@ void wf_uring_disarm(struct wf_set *set, int fd, uint32_t ticket)
     io_uring_sqe_set_data64(sqe, NOBODY);
 }
 
-void wf_uring_cancel_fd(struct wf_set *set, int fd)
+void wf_uring_cancel_fd(struct wf_set *set, int fd, uint32_t *done)
 {
-    struct io_uring_sqe *sqe = next_sqe((struct uring *)set);
-    if (!sqe)
+    struct io_uring_sqe *sqe = set->there ? next_sqe((struct uring *)set) : NULL;
+    if (!sqe) { /* there is no ring, so nothing is in it */
+        wf_add(done, (uint32_t)-1);
         return;
+    }
     io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL);
-    io_uring_sqe_set_data64(sqe, NOBODY);
+    io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)done | ASKED);
 }
 
 static void complete_call(struct call *c, int32_t result)
@@ -252,8 +267,9 @@ static void complete_call(struct call *c, int32_t result)
 }
 
 /* One that was cancelled is nobody's: who cancelled it knows. */
-static void complete_poll(uint64_t tag, int32_t result)
+static void complete_poll(struct uring *p, uint64_t tag, int32_t result)
 {
+    p->armed--;
     int fd = (int)(uint32_t)(tag >> 2 & UINT32_MAX);
     struct wf_fd *e = wf_fd_look(fd);
     uint32_t generation = wf_fd_generation(e);
@@ -272,15 +288,17 @@ static void complete(struct uring *p, const struct io_uring_cqe *cqe)
         complete_call((struct call *)(uintptr_t)data, cqe->res);
         break;
     case POLLED:
-        complete_poll(data, cqe->res);
+        complete_poll(p, data, cqe->res);
         break;
-    case WOKEN: {
-        eventfd_t count;
-        p->wake_armed = false;
-        eventfd_read(p->wake, &count);
+    case ASKED:
+        wf_add((uint32_t *)(uintptr_t)(data & ~(uint64_t)MEANING), (uint32_t)-1); /* pairs with wf_fd_close's look */
         break;
-    }
     default:
+        if (data == WOKEN) {
+            eventfd_t count;
+            p->wake_armed = false;
+            eventfd_read(p->wake, &count);
+        }
         break;
     }
 }
@@ -308,8 +326,11 @@ static void poll_ring(struct wf_io *io, int64_t deadline)
 {
     struct uring *p = (struct uring *)io;
     int kept = errno;
-    if (wf_unlikely(!p->there && make_ring(p) != 0)) {
+    if (wf_unlikely(!p->set.there && make_ring(p) != 0)) {
+        eventfd_t count;
         wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, deadline); /* of a worker that came back */
+        eventfd_read(p->wake, &count);
+        wf_set_do_asked(&p->set);
         errno = kept;
         return;
     }
@@ -338,22 +359,47 @@ static void wake(struct wf_io *io)
     errno = kept;
 }
 
+/* Polls that nobody waits for any more hold their descriptors: they report before the ring goes. */
+static void end_polls(struct uring *p)
+{
+    for (int round = 0; p->armed > 0 && round < 1000; round++) {
+        struct io_uring_sqe *sqe = next_sqe(p);
+        struct io_uring_cqe *first;
+        struct __kernel_timespec t = {.tv_nsec = 1000000};
+        if (sqe) {
+            io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+            io_uring_sqe_set_data64(sqe, NOBODY);
+        }
+        io_uring_submit_and_wait_timeout(&p->ring, &first, 1, &t, NULL);
+        complete_all(p);
+    }
+}
+
 static void leave(struct wf_io *io)
 {
     struct uring *p = (struct uring *)io;
-    if (p->there)
+    int kept = errno;
+    if (p->set.there) {
+        wf_set_do_asked(&p->set);
+        io_uring_submit_and_get_events(&p->ring);
+        complete_all(p);
+        end_polls(p);
         io_uring_queue_exit(&p->ring);
-    p->there = false;
+    }
+    p->set.there = false;
+    wf_set_do_asked(&p->set);
+    errno = kept;
 }
 
 static void drop(struct wf_io *io)
 {
     struct uring *p = (struct uring *)io;
     int kept = errno;
+    wf_set_unlist(&p->set);
     leave(io);
     close(p->wake);
     errno = kept;
-    wf_set_unlist(&p->set);
+    wf_sys_free(p->set.asked);
     wf_sys_free(p);
 }
 

@@ -65,7 +65,10 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, u
 /* Nobody waits for what was armed any more. */
 void wf_uring_disarm(struct wf_set *set, int fd, uint32_t ticket);
 
-/* Cancels every call on a descriptor that is in this ring. On its worker. */
-void wf_uring_cancel_fd(struct wf_set *set, int fd);
+/* Cancels every call on a descriptor that is in this ring; *done is counted down when the kernel has. On its worker. */
+void wf_uring_cancel_fd(struct wf_set *set, int fd, uint32_t *done);
+
+/* Makes the ring anew, for the thread that is the worker now. 0, or a negative errno. */
+int wf_uring_make(struct wf_set *set);
 
 #endif
