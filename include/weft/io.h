@@ -173,7 +173,9 @@ WEFT_API ptrdiff_t weft_sendmsg(int fd, const struct msghdr *message, int flags,
 WEFT_API int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline);
 
 /**
- * connect(2). After -ETIMEDOUT or -ECANCELED the attempt may still be under way: close the socket.
+ * connect(2). After -ETIMEDOUT or -ECANCELED the attempt may still be under way: close the socket. On a descriptor without
+ * O_NONBLOCK, without io_uring, a helper makes it (weft/offload.h): then WEFT_NOW begins nothing, and a close is noticed
+ * when the attempt ends.
  *
  * Returns: 0, or a negative errno; -EISCONN and -EALREADY as the system call says
  * Context: fiber | any thread

@@ -9,8 +9,11 @@
 #include <weft/coro.h>
 #include <weft/cxx.h>
 #include <weft/fiber.h>
+#include <weft/file.h>
 #include <weft/io.h>
 #include <weft/net.h>
+#include <weft/offload.h>
+#include <weft/process.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>

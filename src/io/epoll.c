@@ -54,6 +54,8 @@ static int by_number(const void *a, const void *b)
 static void forget_doubles(struct epoll *p)
 {
     size_t n = 0;
+    if (p->count == 0)
+        return; /* qsort must not be given NULL, whatever the count */
     qsort(p->fds, p->count, sizeof p->fds[0], by_number);
     for (size_t i = 0; i < p->count; i++) {
         if (i == 0 || p->fds[i] != p->fds[i - 1])

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +52,15 @@ struct wf_fd *wf_fd_of(int fd)
         e = chunk ? &chunk[fd % CHUNK] : NULL;
     }
     return e;
+}
+
+bool wf_fd_is_file(int fd)
+{
+    struct stat st;
+    int kept = errno;
+    bool is = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode));
+    errno = kept;
+    return is;
 }
 
 /* Those who want any of it, taken out and won: for wf_ready, after the unlock. guarded by: e->lock */

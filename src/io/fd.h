@@ -28,15 +28,16 @@
 enum {
     WF_FD_DRAINED_IN = 1 << 0,
     WF_FD_DRAINED_OUT = 1 << 1,
-    WF_FD_ENDING = 1 << 2,    /* RDHUP, HUP, ERR or PRI was reported: a short read says nothing any more */
-    WF_FD_KNOWN = 1 << 3,     /* it was looked at, and STREAM is right */
-    WF_FD_STREAM = 1 << 4,    /* plain TCP: a short read has taken all there was, a short write has filled it */
-    WF_FD_NO_SOCKET = 1 << 5, /* calls of sockets fail */
-    WF_FD_NO_NOWAIT = 1 << 6, /* RWF_NOWAIT fails */
-    WF_FD_FILE = 1 << 7,      /* cannot be waited for: it is always ready */
-    WF_FD_POLLS = 1 << 8,     /* it can */
-    WF_FD_TERMINAL = 1 << 9,  /* a character device: calls may wait whatever they are told */
-    WF_FD_CLOSING = 1 << 10,  /* weft_close waits for the users */
+    WF_FD_ENDING = 1 << 2,         /* RDHUP, HUP, ERR or PRI was reported: a short read says nothing any more */
+    WF_FD_KNOWN = 1 << 3,          /* it was looked at, and STREAM is right */
+    WF_FD_STREAM = 1 << 4,         /* plain TCP: a short read has taken all there was, a short write has filled it */
+    WF_FD_NO_SOCKET = 1 << 5,      /* calls of sockets fail */
+    WF_FD_NO_NOWAIT = 1 << 6,      /* RWF_NOWAIT fails for reading */
+    WF_FD_FILE = 1 << 7,           /* cannot be waited for: it is always ready */
+    WF_FD_POLLS = 1 << 8,          /* it can */
+    WF_FD_TERMINAL = 1 << 9,       /* a character device: calls may wait whatever they are told */
+    WF_FD_CLOSING = 1 << 10,       /* weft_close waits for the users */
+    WF_FD_NO_NOWAIT_OUT = 1 << 11, /* RWF_NOWAIT fails for writing */
     WF_FD_BITS = (1 << 16) - 1,
     WF_FD_USER = 1 << 16,
     WF_FD_PLACES = 3,
@@ -77,6 +78,9 @@ static inline uint32_t wf_fd_generation(const struct wf_fd *e)
 {
     return (uint32_t)(wf_load(&e->word) >> WF_FD_GENERATION);
 }
+
+/* Whether it is of a kind that is always ready, and may yet wait for a disk. Asks the kernel. */
+bool wf_fd_is_file(int fd);
 
 /* Before a system call on it, with bits to set. False: it is another generation, and the number not ours to touch. */
 static inline bool wf_fd_enter(struct wf_fd *e, uint32_t generation, uint64_t set)

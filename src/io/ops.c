@@ -17,12 +17,15 @@
 
 #include "base/thread.h"
 #include "io/fd.h"
+#include "io/file.h"
 #include "io/set.h"
 #include "io/uring.h"
 #include "sched/slice.h"
 
 /* Nothing can be done now. */
 #define NOT_NOW (-EAGAIN)
+/* It may wait for a disk: for a helper. No errno. */
+#define NOT_HERE (-5000)
 
 enum kind { READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG, SENDFILE };
 
@@ -146,7 +149,8 @@ static bool is_still_file(struct call *c)
         return false;
     uint64_t bits = look_at_kind(c->fd);
     if (!(bits & WF_FD_FILE)) {
-        wf_and(&c->e->word, ~(uint64_t)(WF_FD_FILE | WF_FD_NO_SOCKET | WF_FD_TERMINAL | WF_FD_NO_NOWAIT));
+        wf_and(&c->e->word,
+               ~(uint64_t)(WF_FD_FILE | WF_FD_NO_SOCKET | WF_FD_TERMINAL | WF_FD_NO_NOWAIT | WF_FD_NO_NOWAIT_OUT));
         wf_or(&c->e->word, bits);
     }
     return bits & WF_FD_FILE;
@@ -221,6 +225,19 @@ WF_NOINLINE static ptrdiff_t make_in_ring(struct call *c, struct wf_set *ring, u
 }
 #endif
 
+/* Of a file that is not in memory. */
+WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
+{
+    struct wf_file_call away = {.op = c->kind == READ || c->kind == READV ? WF_FILE_READ : WF_FILE_WRITE,
+                                .fd = c->fd,
+                                .e = c->e,
+                                .generation = c->generation,
+                                .parts = c->parts,
+                                .count = c->count,
+                                .offset = -1};
+    return wf_file_call(&away, deadline);
+}
+
 /* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
 static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, attempt_fn *fn, uint32_t events,
                                                             uint64_t drained, size_t full, weft_time deadline)
@@ -242,6 +259,8 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
     for (int rc = 0;;) {
         if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
+            if (wf_unlikely(n == NOT_HERE))
+                return make_elsewhere(c, deadline);
             if (wf_likely(n != NOT_NOW) || once)
                 return n;
             tried = true;
@@ -293,17 +312,18 @@ static ptrdiff_t move_other(struct call *c, bool reads)
 {
     int kept = errno, count = (int)c->count;
     ptrdiff_t n = -EOPNOTSUPP;
-    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
+    uint64_t unable = reads ? WF_FD_NO_NOWAIT : WF_FD_NO_NOWAIT_OUT;
+    if (!(wf_load(&c->e->word) & unable)) {
         n = result(reads ? preadv2(c->fd, c->parts, count, -1, RWF_NOWAIT)
                          : pwritev2(c->fd, c->parts, count, -1, RWF_NOWAIT),
                    kept);
         if (n == -EOPNOTSUPP)
-            wf_or(&c->e->word, WF_FD_NO_NOWAIT);
+            wf_or(&c->e->word, unable);
     }
     if (n != -EOPNOTSUPP && n != NOT_NOW)
         return n;
     if (is_still_file(c)) /* always ready: it takes as long as the disk does */
-        return result(reads ? readv(c->fd, c->parts, count) : writev(c->fd, c->parts, count), kept);
+        return NOT_HERE;
     return n == NOT_NOW ? NOT_NOW : call_if_ready(c, reads);
 }
 

@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <weft/io.h>
 
+#include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
 #include "io/set.h"
 #include "io/uring.h"
+#include "offload/offload.h"
 #include "sched/slice.h"
 
 static bool is_blocking(int fd)
@@ -125,6 +128,59 @@ WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t 
     return rc;
 }
 
+/* connect(2) on a blocking descriptor, by a helper, which has a descriptor of its own: ours may be closed meanwhile. */
+struct connecting {
+    int fd, result;
+    socklen_t size;
+    struct sockaddr_storage to;
+};
+
+static void *connect_on_helper(void *arg)
+{
+    struct connecting *c = arg;
+    c->result = try_connect(c->fd, (struct sockaddr *)&c->to, c->size);
+    return c;
+}
+
+static void drop_connecting(void *arg, void *value)
+{
+    (void)value;
+    struct connecting *c = arg;
+    close(c->fd);
+    wf_sys_free(c);
+}
+
+WF_COLD static int connect_by_helper(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    int kept = errno;
+    struct connecting *c = wf_sys_malloc(sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    *c = (struct connecting){.fd = negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept), .size = size};
+    memcpy(&c->to, to, size);
+    struct wf_errand errand = {.fn = connect_on_helper, .arg = c, .drop = drop_connecting, .kind = WEFT_OFFLOAD_NET};
+    int rc = c->fd < 0 ? c->fd : wf_offload(&errand, NULL, deadline);
+    if (rc == -ETIMEDOUT || rc == -ECANCELED)
+        return rc;
+    if (rc == 0)
+        rc = c->result;
+    if (c->fd >= 0)
+        close(c->fd);
+    wf_sys_free(c);
+    return rc;
+}
+
+/* Whether connect(2) could hold up the worker, or a thread past its deadline. */
+static bool may_wait(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    int kept = errno, type = 0;
+    socklen_t type_size = sizeof type;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0;
+    errno = kept;
+    return known && type != SOCK_DGRAM && to && size <= sizeof(struct sockaddr_storage) &&
+           (wf_thread_now()->fiber || deadline.ns != INT64_MAX) && is_blocking(fd);
+}
+
 int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
 {
     wf_slice_enter();
@@ -135,9 +191,13 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
     int rc = call_in_ring(e, generation, &r, deadline);
     if (rc == -EAGAIN) {
+        bool away = may_wait(fd, to, size, deadline);
+        if (away)
+            rc = connect_by_helper(fd, to, size, deadline);
         if (!wf_fd_enter(e, generation, 0))
             return -EBADF;
-        rc = try_connect(fd, to, size);
+        if (!away)
+            rc = try_connect(fd, to, size);
         wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
     }
     if (rc != -EINPROGRESS)

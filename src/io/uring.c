@@ -4,11 +4,11 @@
 #include "io/uring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <liburing.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,7 +17,10 @@
 #include "io/set.h"
 #include "sched/worker.h"
 
-enum { ENTRIES = 256 };
+enum {
+    ENTRIES = 256,
+    ERESTARTSYS = 512, /* the first of those by which the kernel tells itself to make a call again */
+};
 
 /* What a completion is for, in the lowest bits of its user_data. */
 enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
@@ -126,6 +129,19 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
     case WF_CALL_CONNECT:
         io_uring_prep_connect(sqe, r->fd, memory, (socklen_t)r->size);
         break;
+    case WF_CALL_READ_AT:
+        io_uring_prep_read(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)r->offset);
+        break;
+    case WF_CALL_WRITE_AT:
+        io_uring_prep_write(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)r->offset);
+        break;
+    case WF_CALL_FSYNC:
+        io_uring_prep_fsync(sqe, r->fd, 0);
+        break;
+    case WF_CALL_OPEN:
+        io_uring_prep_openat(sqe, AT_FDCWD, memory, r->flags, (mode_t)r->size);
+        io_uring_sqe_set_flags(sqe, IOSQE_ASYNC); /* else it opens a FIFO as with O_NONBLOCK */
+        break;
     }
 }
 
@@ -161,9 +177,14 @@ static const char *what(const struct wf_request *r)
     case WF_CALL_WRITEV:
     case WF_CALL_SEND:
     case WF_CALL_SENDMSG:
+    case WF_CALL_WRITE_AT:
         return "write";
     case WF_CALL_CONNECT:
         return "connect";
+    case WF_CALL_FSYNC:
+        return "fsync";
+    case WF_CALL_OPEN:
+        return "open";
     default:
         return "read";
     }
@@ -194,12 +215,15 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
     struct uring *p = (struct uring *)set;
     struct wf_sleeper own, *me = wf_sleeper(&own);
     struct call c = {.who = me, .e = e, .generation = generation};
-    if (!wf_fd_enter(e, generation, 0)) /* until its completion */
-        return -EBADF;
-    wf_fd_in_ring(e, set->id);
+    if (wf_likely(e)) {
+        if (!wf_fd_enter(e, generation, 0)) /* until its completion */
+            return -EBADF;
+        wf_fd_in_ring(e, set->id);
+    }
     struct io_uring_sqe *sqe = next_sqe(p);
     if (wf_unlikely(!sqe)) {
-        wf_fd_exit(e, 0, 0);
+        if (e)
+            wf_fd_exit(e, 0, 0);
         return -EAGAIN;
     }
     prepare(sqe, r);
@@ -212,19 +236,11 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
         wait_deaf(&c);
     }
     wf_store(&set->worker->counts.watches, set->worker->counts.watches - 1);
+    if (rc < 0 && c.result == -EINTR) /* that is how one that waits in the kernel is cancelled */
+        return rc;
     if (wf_likely(c.result != -ECANCELED))
         return c.result;
-    return rc < 0 ? rc : -EBADF; /* nobody else cancels calls but who closes */
-}
-
-/* Whether it is of a kind that epoll would refuse, too. */
-static bool is_file(int fd)
-{
-    struct stat st;
-    int kept = errno;
-    bool is = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode));
-    errno = kept;
-    return is;
+    return rc < 0 ? rc : e ? -EBADF : -ECANCELED; /* nobody else cancels calls but who closes */
 }
 
 static uint64_t poll_tag(const struct poll *q)
@@ -253,8 +269,8 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generatio
 {
     struct uring *p = (struct uring *)set;
     if (wf_unlikely(!(wf_load(&e->word) & WF_FD_POLLS))) {
-        if (is_file(fd))
-            return -EPERM;
+        if (wf_fd_is_file(fd))
+            return -EPERM; /* as epoll says */
         wf_or(&e->word, WF_FD_POLLS);
     }
     if (p->free_poll == NO_PLACE && !make_places(p))
@@ -309,10 +325,11 @@ void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generat
 
 static void complete_call(struct uring *p, struct call *c, int32_t result)
 {
-    c->result = result;
+    c->result = result <= -ERESTARTSYS ? -EINTR : result; /* some calls forget to say it so (open of a FIFO) */
     c->done = true;
     unlist_call(p, c);
-    wf_fd_exit(c->e, 0, 0);
+    if (wf_likely(c->e))
+        wf_fd_exit(c->e, 0, 0);
     if (wf_settle(c->who, 0))
         wf_ready(c->who);
 }

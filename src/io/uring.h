@@ -31,6 +31,10 @@ enum wf_call {
     WF_CALL_SENDMSG,
     WF_CALL_ACCEPT,
     WF_CALL_CONNECT,
+    WF_CALL_READ_AT,
+    WF_CALL_WRITE_AT,
+    WF_CALL_FSYNC,
+    WF_CALL_OPEN, /* of no descriptor */
 };
 
 /* What a call is given; which fields count depends on `call`. */
@@ -38,9 +42,10 @@ struct wf_request {
     enum wf_call call;
     int fd;
     int flags;
-    const void *memory;  /* bytes, parts, a msghdr, an address */
-    size_t size;         /* of memory: in bytes, or how many parts */
+    const void *memory;  /* bytes, parts, a msghdr, an address, a path */
+    size_t size;         /* of memory: in bytes, or how many parts; WF_CALL_OPEN: the mode */
     socklen_t *accepted; /* WF_CALL_ACCEPT: the size of the address */
+    off_t offset;        /* WF_CALL_READ_AT, WF_CALL_WRITE_AT */
 };
 
 /* A ring for the worker, or why there is none: a negative errno. On the worker's thread. */
@@ -49,7 +54,7 @@ int wf_uring_new(struct wf_set **out, struct wf_worker *w);
 /*
  * Makes a call and waits for its result: what the system call returns, or a negative errno; -ETIMEDOUT, -ECANCELED and
  * -EBADF (the generation is over) only if it has done nothing. On the set's worker, in a fiber that stays there and whose
- * stack stays where it is.
+ * stack stays where it is. `e` may be NULL: the call is of no descriptor.
  */
 ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation, const struct wf_request *r,
                         weft_time deadline);

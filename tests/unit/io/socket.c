@@ -102,6 +102,50 @@ IN_FIBER(a_connect_ends_at_its_deadline)
     return arg;
 }
 
+/* On descriptors without O_NONBLOCK, which they never get. */
+IN_FIBER(a_blocking_connect_waits_and_ends_at_its_deadline)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "weft-test-%d", (int)getpid());
+    int l = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), c[8], n = 0, rc = 0;
+    CHECK(bind(l, (struct sockaddr *)&at, sizeof at) == 0 && listen(l, 1) == 0);
+    while (n < 8 && rc == 0) {
+        weft_time until = weft_in(n == 0 ? 10 * WEFT_SEC : 30 * WEFT_MS);
+        c[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        rc = weft_connect(c[n++], (struct sockaddr *)&at, sizeof at, until);
+        CHECK(rc == 0 || weft_now().ns >= until.ns);
+        CHECK_INT(fcntl(c[n - 1], F_GETFL) & O_NONBLOCK, ==, 0);
+    }
+    CHECK_INT(rc, ==, -ETIMEDOUT);
+    CHECK_INT(n, >, 1);
+    CHECK_INT(weft_close(l), ==, 0); /* who still connects is refused */
+    while (n > 0)
+        CHECK_INT(weft_close(c[--n]), ==, 0);
+    return arg;
+}
+
+static void *connects_blocking(void *arg)
+{
+    int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int rc = weft_connect(c, arg, sizeof(struct sockaddr_in), WEFT_FOREVER);
+    CHECK_INT(weft_close(c), ==, 0);
+    return ptr(rc);
+}
+
+IN_FIBER(a_blocking_connect_is_made_or_refused)
+{
+    struct sockaddr_in at;
+    int l = listener(&at);
+    weft_fiber *f = go(connects_blocking, &at);
+    CHECK_PTR(ended(f), ==, ptr(0));
+    CHECK_INT(weft_close(l), ==, 0);
+    CHECK_PTR(connects_blocking(&at), ==, ptr(-ECONNREFUSED));
+    int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(weft_connect(c, (struct sockaddr *)&at, 1, WEFT_FOREVER), ==, -EINVAL);
+    CHECK_INT(weft_close(c), ==, 0);
+    return arg;
+}
+
 static void *sends_three(void *arg)
 {
     int fd = *(int *)arg;
@@ -209,5 +253,6 @@ IN_FIBER(out_of_band_data_does_not_hide_what_follows)
 }
 
 TESTS(io_socket, connections_are_accepted, who_accepts_is_told_of_a_close, a_refused_connection_is_told,
-      a_connect_ends_at_its_deadline, datagrams_stay_whole, a_datagram_says_where_it_is_from, descriptors_come_through,
-      out_of_band_data_does_not_hide_what_follows)
+      a_connect_ends_at_its_deadline, a_blocking_connect_waits_and_ends_at_its_deadline,
+      a_blocking_connect_is_made_or_refused, datagrams_stay_whole, a_datagram_says_where_it_is_from,
+      descriptors_come_through, out_of_band_data_does_not_hide_what_follows)

@@ -1,0 +1,142 @@
+/*
+ * offload/offload.c: the caller's side of weft/offload.h: who waits for a job, and who gives up. Fibers and any thread.
+ */
+#include "offload/offload.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/panic.h"
+#include "base/sys.h"
+#include "offload/pool.h"
+#include "sched/slice.h"
+#include "sched/wait.h"
+
+#define FIRST_SIZE (offsetof(weft_offload_opts, drop) + sizeof(void *))
+#define SPINS 100 /* who has woken us is about to be done with that */
+#define LARGEST_SIZE ((size_t)4096)
+
+/* A fiber here is woken from outside of its scheduler: it is not one that nothing can wake. */
+static void count_watch(int change)
+{
+    struct wf_worker *w = wf_thread_now()->worker;
+    if (w)
+        wf_store(&w->counts.watches, w->counts.watches + (size_t)change);
+}
+
+/* 0, -ETIMEDOUT or -ECANCELED; *state is what the job was in when nobody waited for it any more. */
+static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline, enum wf_job_state *state)
+{
+    int rc = 0;
+    bool woken = false;
+    wf_lock(&wf_pool_lock);
+    if (j->state == WF_JOB_QUEUED || j->state == WF_JOB_RUNNING) {
+        j->who = me;
+        rc = wf_wait_unlocking(me, "helper", &wf_pool_lock, deadline);
+        woken = rc == 0;
+        wf_lock(&wf_pool_lock);
+    }
+    if (j->state == WF_JOB_RUNNING && j->errand.stays) {
+        wf_wait_deaf(me, "helper", &wf_pool_lock);
+        woken = true;
+        wf_lock(&wf_pool_lock);
+    }
+    *state = wf_pool_give_up(j);
+    wf_unlock(&wf_pool_lock);
+    for (int i = 0; woken && !wf_load_acquire(&j->told); i++) { /* pairs with tell */
+        if (i < SPINS)
+            wf_cpu_relax();
+        else
+            weft_yield();
+    }
+    return rc;
+}
+
+/* Whether there is any use in beginning: 0, or why not. */
+static int check_begin(const struct wf_sleeper *me, weft_time deadline)
+{
+    if (wf_time_is_now(deadline))
+        return -EAGAIN;
+    if (me->fiber && wf_load(&me->bits) & WF_CANCEL)
+        return -ECANCELED;
+    return deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns ? -ETIMEDOUT : 0;
+}
+
+static int never_begins(const struct wf_errand *errand, int why)
+{
+    if (errand->drop && (why == -ETIMEDOUT || why == -ECANCELED))
+        errand->drop(errand->arg, NULL);
+    return why;
+}
+
+int wf_offload(const struct wf_errand *errand, void **value, weft_time deadline)
+{
+    struct wf_sleeper own, *me = wf_sleeper(&own);
+    int rc = check_begin(me, deadline);
+    if (rc != 0)
+        return never_begins(errand, rc);
+    struct wf_job *j = wf_sys_malloc(sizeof *j);
+    if (!j)
+        return -ENOMEM;
+    *j = (struct wf_job){.errand = *errand, .state = WF_JOB_QUEUED};
+    wf_pool_put(j);
+    enum wf_job_state state;
+    count_watch(1);
+    rc = wait_for(j, me, deadline, &state);
+    count_watch(-1);
+    if (state == WF_JOB_RUNNING)
+        return rc; /* the helper frees it */
+    if (state == WF_JOB_DONE) {
+        rc = 0; /* also if it ended while we gave up */
+        if (value)
+            *value = j->value;
+    } else {
+        rc = never_begins(errand, state == WF_JOB_REFUSED ? -EAGAIN : rc);
+    }
+    wf_sys_free(j);
+    return rc;
+}
+
+static int read_opts(weft_offload_opts *mine, const weft_offload_opts *theirs)
+{
+    *mine = (weft_offload_opts){.size = sizeof *mine};
+    if (theirs) {
+        size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
+        if (size < sizeof theirs->size || size > LARGEST_SIZE)
+            return -EINVAL;
+        for (size_t i = sizeof *mine; i < size; i++) {
+            if (((const char *)theirs)[i] != 0)
+                return -EINVAL;
+        }
+        memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    }
+    return mine->kind < WEFT_OFFLOAD_CALL || mine->kind >= WEFT_OFFLOAD_ALL ? -EINVAL : 0;
+}
+
+int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, void **value, weft_time deadline)
+{
+    wf_slice_here();
+    weft_offload_opts o;
+    int rc = fn ? read_opts(&o, opts) : -EINVAL;
+    if (rc != 0)
+        return rc;
+#ifdef WF_DEBUG
+    if (wf_on_copied_stack(arg))
+        wf_panic(__func__, "the argument is on a shared stack, where the helper cannot reach it while the fiber waits; "
+                           "allocate it, or give the fiber a stack of its own");
+#endif
+    if (deadline.ns == INT64_MAX && !wf_thread_now()->fiber) {
+        void *result = fn(arg);
+        if (value)
+            *value = result;
+        return 0;
+    }
+    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind};
+    return wf_offload(&errand, value, deadline);
+}
+
+int weft_offload(weft_fn *fn, void *arg, void **value, weft_time deadline)
+{
+    return weft_offload_with(NULL, fn, arg, value, deadline);
+}

@@ -1,0 +1,28 @@
+/*
+ * offload/offload.h: calls on helper threads, as the layers above use them.
+ */
+#ifndef WF_OFFLOAD_OFFLOAD_H
+#define WF_OFFLOAD_OFFLOAD_H
+
+#include <stdbool.h>
+
+#include <weft/api.h>
+#include <weft/offload.h>
+#include <weft/time.h>
+
+/* A call for a helper to make. */
+struct wf_errand {
+    weft_fn *fn;
+    void *arg;
+    void (*drop)(void *arg, void *value); /* see weft_offload_opts; may be NULL */
+    int kind;
+    bool
+        stays; /* once it has begun its end is waited for, whatever comes: what it uses may lie on the caller's stack */
+};
+
+/*
+ * As weft_offload, but always on a helper, also for a plain thread. With `stays` a failure says that it has never begun.
+ */
+int wf_offload(const struct wf_errand *errand, void **value, weft_time deadline);
+
+#endif
