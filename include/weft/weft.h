@@ -14,5 +14,6 @@
 #include <weft/stack.h>
 #include <weft/sync.h>
 #include <weft/time.h>
+#include <weft/timer.h>
 
 #endif
