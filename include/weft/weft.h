@@ -4,6 +4,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include <weft/alarm.h>
 #include <weft/api.h>
 #include <weft/chan.h>
 #include <weft/coro.h>

@@ -47,6 +47,21 @@ TEST(of_many_each_fires_at_its_time)
     ground_end();
 }
 
+TEST(of_those_a_nanosecond_apart_each_fires_at_its_time)
+{
+    enum { APART = 100 };
+    struct log l = {0};
+    ground_begin();
+    for (int i = 1; i <= APART; i++)
+        CHECK_INT(weft_timer_new(NULL, 10 * WEFT_MS + i, false, NULL, fires, &l), ==, 0);
+    now_is(10);
+    for (int i = 0; i <= APART; i++, clock_forward(1)) {
+        runs();
+        CHECK_INT(l.times, ==, i);
+    }
+    ground_end();
+}
+
 TEST(a_timer_without_a_span_fires_at_the_next_look)
 {
     struct log l = {0};
@@ -308,9 +323,9 @@ TEST(every_policy_and_dispatch_runs_them)
 }
 
 TESTS(sched_timer, a_timer_fires_once_at_its_time_and_not_a_nanosecond_before, of_many_each_fires_at_its_time,
-      a_timer_without_a_span_fires_at_the_next_look, a_recurring_one_does_not_drift,
-      times_that_pass_unseen_are_counted_and_left_out, it_never_overlaps_itself_and_holds_up_no_other,
-      a_cancelled_one_never_fires, one_whose_time_has_come_can_be_cancelled_until_its_callback_begins,
-      a_callback_may_cancel_or_free_its_own_timer, next_of_nobody_is_the_earliest_of_the_scheduler,
-      what_cannot_be_is_refused, many_that_come_due_at_once_all_fire_and_have_few_fibers,
-      every_policy_and_dispatch_runs_them)
+      of_those_a_nanosecond_apart_each_fires_at_its_time, a_timer_without_a_span_fires_at_the_next_look,
+      a_recurring_one_does_not_drift, times_that_pass_unseen_are_counted_and_left_out,
+      it_never_overlaps_itself_and_holds_up_no_other, a_cancelled_one_never_fires,
+      one_whose_time_has_come_can_be_cancelled_until_its_callback_begins, a_callback_may_cancel_or_free_its_own_timer,
+      next_of_nobody_is_the_earliest_of_the_scheduler, what_cannot_be_is_refused,
+      many_that_come_due_at_once_all_fire_and_have_few_fibers, every_policy_and_dispatch_runs_them)
