@@ -270,6 +270,9 @@ static void *starts_players(void *arg)
     pthread_t threads[PLAYERS / 2];
     weft_fiber *fibers[PLAYERS / 2];
     void *owners[PLAYERS] = {NULL};
+    const char *seconds = getenv("WEFT_SECONDS");
+    end = weft_in((seconds ? strtol(seconds, NULL, 10) : 2) *
+                  WEFT_SEC); /* from here on: malloc sorts a million first */
     for (int i = 0; i < PLAYERS / 2; i++) {
         threads[i] = new_thread(plays, (void *)(seed + i));
         CHECK_INT(weft_go_with(&fibers[i], NULL, plays, (void *)(seed + 100 + i)), ==, 0);
@@ -292,8 +295,6 @@ static void *starts_players(void *arg)
 TEST(random_steps_by_fibers_and_threads)
 {
     void *value = NULL;
-    const char *seconds = getenv("WEFT_SECONDS");
-    end = weft_in((seconds ? strtol(seconds, NULL, 10) : 2) * WEFT_SEC);
     CHECK_INT(weft_run(starts_players, (void *)(test_seed() >> 1), &value, &(weft_sched_opts){.threads = 3}), ==, 0);
     for (unsigned i = 0; i < kept && i < sizeof keep / sizeof keep[0]; i++) {
         CHECK_INT(keep[i]->inside, ==, 0);
