@@ -40,10 +40,10 @@ IN_FIBER(an_alarm_rings_once_and_not_before_its_time)
 
 IN_FIBER(one_in_the_past_rings_at_once)
 {
-    struct rung r = {0};
+    struct rung r = {0}, r2 = {0};
     CHECK_INT(weft_alarm_new(NULL, wall_in(-WEFT_SEC), NULL, rings, &r), ==, 0);
-    CHECK_INT(weft_alarm_new(NULL, (weft_wall){0}, NULL, rings, &r), ==, 0);
-    AWAIT(seen(&r.times) == 2);
+    CHECK_INT(weft_alarm_new(NULL, (weft_wall){0}, NULL, rings, &r2), ==, 0);
+    AWAIT(seen(&r.times) == 1 && seen(&r2.times) == 1);
     return arg;
 }
 
