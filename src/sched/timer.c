@@ -102,7 +102,7 @@ static void tell(const struct wf_timers *ts)
 }
 
 /* After any change: whether a stop waits for it. */
-static void count(weft_timer *t)
+static void recount(weft_timer *t)
 {
     struct wf_timers *ts = t->in;
     bool awaited = t->carried || (!t->recurring && is_pending(t));
@@ -120,7 +120,7 @@ static void count(weft_timer *t)
 /* After any change: counts, and frees a timer that nobody has any more. */
 static void settle(weft_timer *t)
 {
-    count(t);
+    recount(t);
     if (t->held || t->carried || t->runs || t->state != ENDED)
         return;
     t->in->known--;
@@ -390,7 +390,7 @@ static int add(weft_timer *t, struct wf_timers *ts, weft_timer **out)
         if (out)
             *out = t;
         arm(t);
-        count(t);
+        recount(t);
     }
     wf_unlock(&ts->lock);
     return rc;
