@@ -12,8 +12,9 @@
  * cancelled gets -ECANCELED where it would have to wait, and what is there to be had otherwise. Who gives up has taken
  * nothing.
  *
- * Order: first come, first served, everywhere. Who comes later never passes one that waits: with n ahead of it, a waiter
- * gets its turn after n others had theirs.
+ * Order: first come, first served. Who comes later never passes one that waits: with n ahead of it, a waiter gets its turn
+ * after n others had theirs. The mutex alone may be taken by others before the first that waits has woken up, and says
+ * for how long.
  *
  * Memory: what happened before an unlock, post, set, signal or done is seen by whoever that lets go on.
  *
@@ -42,8 +43,9 @@ typedef struct weft_mutex {
 } weft_mutex;
 
 /**
- * Takes the mutex. Without contention this is one atomic operation; else the one that unlocks hands the mutex to the
- * first that waits, and nobody gets in between.
+ * Takes the mutex. Without contention this is one atomic operation. Of those who wait the first is always next: it is
+ * handed the mutex if it is on the worker of the one that unlocks, else it is told to try. Others may take the mutex
+ * before it comes to that, but not for ever: the ninth time it is handed the mutex.
  *
  * Returns: 0, -EDEADLK the caller has it, -EAGAIN, -ETIMEDOUT, -ECANCELED
  * Context: fiber | any thread
@@ -53,7 +55,7 @@ typedef struct weft_mutex {
 WEFT_API int weft_mutex_lock(weft_mutex *m, weft_time deadline);
 
 /**
- * Gives the mutex to the first that waits, or sets it free.
+ * Sets the mutex free, or gives it to the first that waits.
  *
  * Returns: 0, -EPERM the caller does not have it
  * Context: fiber | any thread

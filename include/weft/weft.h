@@ -11,10 +11,12 @@
 #include <weft/cxx.h>
 #include <weft/fiber.h>
 #include <weft/io.h>
+#include <weft/net.h>
 #include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/sync.h>
 #include <weft/time.h>
 #include <weft/timer.h>
+#include <weft/watch.h>
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -44,9 +45,31 @@ static uint64_t tag(int fd, uint32_t generation)
     return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* A number that was closed and used again is there more than once. */
+static void forget_doubles(struct epoll *p)
+{
+    size_t n = 0;
+    qsort(p->fds, p->count, sizeof p->fds[0], by_number);
+    for (size_t i = 0; i < p->count; i++) {
+        if (i == 0 || p->fds[i] != p->fds[i - 1])
+            p->fds[n++] = p->fds[i];
+    }
+    p->count = n;
+}
+
 static bool remember(struct epoll *p, int fd)
 {
     if (p->count == p->room) {
+        forget_doubles(p);
+        if (p->count < p->room / 2) {
+            p->fds[p->count++] = fd;
+            return true;
+        }
         size_t room = p->room ? 2 * p->room : 64;
         int *fds = wf_sys_malloc(room * sizeof *fds);
         if (!fds)
@@ -241,7 +264,7 @@ int wf_epoll_new(struct wf_set **out, struct wf_worker *w)
     if (!p)
         return -ENOMEM;
     memset(p, 0, sizeof *p);
-    p->set = (struct wf_set){.io.ops = &ops, .backend = WF_EPOLL, .worker = w, .verify_at = INT64_MAX};
+    p->set = (struct wf_set){.io.ops = &ops, .backend = WF_EPOLL, .worker = w, .verify_at = INT64_MAX, .there = true};
     p->fd = wf_sys_epoll_create();
     p->wake = p->fd < 0 ? -1 : wf_sys_eventfd();
     int rc = p->fd < 0 ? p->fd : p->wake < 0 ? p->wake : 0;

@@ -11,9 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weft/watch.h>
+
 #include "base/clock.h"
 #include "base/sys.h"
 #include "io/set.h"
+#include "io/watch.h"
 #include "sched/worker.h"
 
 enum { CHUNK = 1024, CHUNKS = 1 << 16 };
@@ -104,19 +107,30 @@ void wf_fd_event(int fd, uint32_t generation, uint32_t events)
     if (wf_unlikely(events & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI)) && !(wf_load(&e->word) & WF_FD_ENDING))
         wf_or(&e->word, WF_FD_ENDING);
     struct wf_waiter *won = win(e, events, 0);
+    struct wf_watch *fired = wf_unlikely(e->watch) ? wf_watch_take(e, events) : NULL;
     if (!e->waiters.first)
         wf_store(&e->parked_at, 0);
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
 }
 
 void wf_fd_fail(int fd, uint32_t generation, int error)
 {
     struct wf_fd *e = wf_fd_look(fd);
     wf_lock(&e->lock);
-    struct wf_waiter *won = wf_fd_generation(e) == generation ? win(e, UINT32_MAX, error) : NULL;
+    bool ours = wf_fd_generation(e) == generation;
+    struct wf_waiter *won = ours ? win(e, UINT32_MAX, error) : NULL;
+    struct wf_watch *fired = ours ? wf_watch_take(e, POLLERR) : NULL;
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
+}
+
+/* Whether waits of this generation may begin. guarded by: e->lock */
+static bool is_of(const struct wf_fd *e, uint32_t generation)
+{
+    return wf_fd_generation(e) == generation && !(wf_load(&e->word) & WF_FD_CLOSING);
 }
 
 static bool is_at(const struct wf_fd *e, uint32_t id)
@@ -157,12 +171,39 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
     return is;
 }
 
+uint32_t wf_fd_wanted(struct wf_fd *e)
+{
+    uint32_t events = 0;
+    wf_lock(&e->lock);
+    for (const struct wf_waiter *w = e->waiters.first; w; w = w->next)
+        events |= (uint32_t)(uintptr_t)w->data;
+    wf_unlock(&e->lock);
+    return events & ~WF_FD_ANY;
+}
+
+int wf_fd_register(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set)
+{
+    uint32_t ticket;
+    if (!wf_fd_enter(e, generation, 0))
+        return -EBADF;
+    int rc = wf_fd_is_at(e, set->id) ? wf_set_arm(set, e, fd, generation, 0, &ticket)
+                                     : wf_set_register(set, e, fd, generation, 0, &ticket);
+    if (rc == 0) {
+        wf_lock(&e->lock);
+        if (wf_fd_generation(e) == generation)
+            note_place(e, set->id);
+        wf_unlock(&e->lock);
+    }
+    wf_fd_exit(e, 0, 0);
+    return rc;
+}
+
 /* Takes the lock with `e` registered at `set`; 0, or a negative errno without the lock. */
 static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set, uint32_t events,
                            uint32_t *ticket)
 {
     wf_lock(&e->lock);
-    if (wf_likely(set->backend == WF_EPOLL && is_at(e, set->id) && wf_fd_generation(e) == generation))
+    if (wf_likely(set->backend == WF_EPOLL && is_at(e, set->id) && is_of(e, generation)))
         return 0;
     wf_unlock(&e->lock);
     if (!wf_fd_enter(e, generation, 0))
@@ -172,7 +213,7 @@ static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct 
     if (rc != 0)
         return rc;
     wf_lock(&e->lock);
-    if (wf_fd_generation(e) != generation) {
+    if (!is_of(e, generation)) {
         wf_unlock(&e->lock);
         return -EBADF;
     }
@@ -207,11 +248,10 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     return rc;
 }
 
-int wf_fd_sleep(struct wf_fd *e, uint32_t generation, uint32_t events, weft_time deadline)
+int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uint32_t events, weft_time deadline)
 {
-    struct wf_sleeper own, *me = wf_sleeper(&own);
     wf_lock(&e->lock);
-    if (wf_fd_generation(e) == generation)
+    if (is_of(e, generation))
         return sleep_on(e, me, events, deadline);
     wf_unlock(&e->lock);
     return -EBADF;
@@ -230,30 +270,24 @@ static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t 
         return rc;
     if (drained && !(wf_load(&e->word) & drained)) {
         wf_unlock(&e->lock);
-        wf_set_disarm(set, fd, ticket);
+        wf_set_disarm(set, ticket);
         return 0;
     }
     rc = sleep_on(e, me, events, deadline);
     if (rc < 0)
-        wf_set_disarm(set, fd, ticket);
+        wf_set_disarm(set, ticket);
     return rc;
 }
 
-static bool join_threads(struct wf_fd *e, uint32_t generation, struct wf_fd_thread *me, uint64_t drained)
+void wf_fd_join_threads(struct wf_fd *e, struct wf_fd_thread *me)
 {
     wf_lock(&e->lock);
-    bool there = wf_fd_generation(e) == generation;
-    if (there) {
-        me->next = e->threads;
-        e->threads = me;
-    }
+    me->next = e->threads;
+    e->threads = me;
     wf_unlock(&e->lock);
-    if (there && drained)
-        wf_and(&e->word, ~drained); /* nobody registers it for us: poll says what is, and the others try */
-    return there;
 }
 
-static void leave_threads(struct wf_fd *e, struct wf_fd_thread *me)
+void wf_fd_leave_threads(struct wf_fd *e, struct wf_fd_thread *me)
 {
     wf_lock(&e->lock);
     for (struct wf_fd_thread **p = &e->threads; *p; p = &(*p)->next) {
@@ -296,15 +330,18 @@ static int wait_on_thread(struct wf_fd *e, int fd, uint32_t generation, uint32_t
     if (me.wake < 0)
         return me.wake;
     int rc = -EBADF;
-    if (join_threads(e, generation, &me, drained)) {
+    wf_fd_join_threads(e, &me);
+    if (wf_fd_generation(e) == generation) { /* else it was closed before we joined */
+        if (drained)
+            wf_and(&e->word, ~drained); /* nobody registers it for us: poll says what is, and the others try */
         struct pollfd fds[] = {{.fd = fd, .events = (short)events}, {.fd = me.wake, .events = POLLIN}};
         rc = wf_poll_until(fds, 2, deadline.ns);
-        leave_threads(e, &me);
         if (rc == 0)
             rc = -ETIMEDOUT;
         else if (rc > 0)
             rc = wf_fd_generation(e) != generation || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
     }
+    wf_fd_leave_threads(e, &me);
     close(me.wake);
     return rc;
 }
@@ -321,42 +358,76 @@ int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, ui
 
 static bool has_users(const struct wf_fd *e)
 {
-    return wf_load_acquire(&e->word) & (UINT32_MAX & ~(uint64_t)WF_FD_BITS); /* pairs with wf_fd_exit */
+    return wf_load_acquire(&e->word) & WF_FD_USERS; /* pairs with wf_fd_exit */
+}
+
+/* Lets others go on: they are to leave, or to see to what was asked of them. */
+static void give_way(void)
+{
+    struct wf_thread *t = wf_thread_now();
+    if (t->fiber) {
+        if (weft_sleep(10 * WEFT_US) != 0)
+            weft_yield();
+        return;
+    }
+    if (t->worker) /* outside of its loop: nobody else looks at its ring */
+        wf_driver_look(&t->worker->driver);
+    sched_yield();
 }
 
 /* Those who are in a call on it leave: at once if the call is one of a thread, else it is cancelled. */
-static void wait_for_users(struct wf_fd *e, int fd, const uint32_t *rings)
+static void wait_for_users(struct wf_fd *e, uint32_t generation, const uint32_t *rings)
 {
-    for (int i = 0; i < WF_FD_PLACES; i++)
-        wf_set_cancel(rings[i], fd);
-    for (int round = 0; has_users(e); round++) {
-        if (round == 100)
-            wf_set_cancel_everywhere(fd); /* it may be in more rings than were noted */
-        if (!wf_thread_now()->fiber)
-            sched_yield();
-        else if (weft_sleep(10 * WEFT_US) != 0)
-            weft_yield();
+    if (rings[WF_FD_PLACES - 1] != 0) {
+        wf_set_cancel(0, e, generation); /* it may be in more rings than could be noted */
+    } else {
+        for (int i = 0; i < WF_FD_PLACES && rings[i] != 0; i++)
+            wf_set_cancel(rings[i], e, generation);
     }
+    while (has_users(e))
+        give_way();
 }
 
-void wf_fd_close(struct wf_fd *e, int fd)
+static void begin_generation(struct wf_fd *e, uint64_t bits)
 {
-    uint32_t rings[WF_FD_PLACES];
-    wf_lock(&e->lock);
     uint64_t was = wf_load(&e->word);
-    while (!wf_cas(&e->word, &was, ((was >> 32) + 1) << 32 | (was & ~(uint64_t)WF_FD_BITS & UINT32_MAX)))
+    while (!wf_cas(&e->word, &was, ((was >> WF_FD_GENERATION) + 1) << WF_FD_GENERATION | (was & WF_FD_USERS) | bits))
         ;
-    struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
-    for (struct wf_fd_thread *t = e->threads; t; t = t->next)
-        eventfd_write(t->wake, 1);
-    for (int i = 0; i < WF_FD_PLACES; i++) {
-        rings[i] = e->at[i];
+    for (int i = 0; i < WF_FD_PLACES; i++)
         wf_store(&e->at[i], 0);
-    }
     e->patience = 0;
     wf_store(&e->parked_at, 0);
+}
+
+void wf_fd_fresh(int fd)
+{
+    struct wf_fd *e = wf_fd_look(fd);
+    if (!e || !(wf_load(&e->word) & WF_FD_BITS || wf_load(&e->at[0]) != 0))
+        return;
+    wf_lock(&e->lock);
+    begin_generation(e, 0);
+    struct wf_waiter *won = win(e, UINT32_MAX, -EBADF); /* who waits for what had the number before */
+    struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
     wf_unlock(&e->lock);
     ready(won);
+    wf_watch_fire(fired);
+}
+
+void wf_fd_close(struct wf_fd *e)
+{
+    uint32_t rings[WF_FD_PLACES], generation = wf_fd_generation(e);
+    wf_lock(&e->lock);
+    for (int i = 0; i < WF_FD_PLACES; i++)
+        rings[i] = e->at[i];
+    begin_generation(e, WF_FD_CLOSING);
+    struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
+    struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
+    for (struct wf_fd_thread *t = e->threads; t; t = t->next)
+        eventfd_write(t->wake, 1);
+    wf_unlock(&e->lock);
+    ready(won);
+    wf_watch_fire(fired);
     if (has_users(e))
-        wait_for_users(e, fd, rings);
+        wait_for_users(e, generation, rings);
+    wf_and(&e->word, ~(uint64_t)WF_FD_CLOSING);
 }

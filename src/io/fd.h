@@ -4,10 +4,11 @@
  * Records are for life: there is one for each number ever used, and it says nothing at first (all zero). What it knows
  * belongs to a generation, which weft_close ends: whoever took the number before that finds so out and leaves it alone.
  *
- *      word:  | generation (32) | users (16) | bits (16) |
+ *      word:  | generation (24) | users (24) | bits (16) |
  *
  * users: system calls on this number that are under way, those in a ring included. weft_close waits for them, so that none
- * of them reaches whatever gets the number next. None stays: a call either does not wait, or is cancelled.
+ * of them reaches whatever gets the number next. None stays: a call either does not wait, or is cancelled; and while
+ * CLOSING none begins.
  *
  * DRAINED_IN, DRAINED_OUT: a call would say EAGAIN, and an event is going to say when it would not. Set before a call is
  * made (whatever comes during it is not lost), and taken back if the call shows that there may be more. An event clears
@@ -34,16 +35,24 @@ enum {
     WF_FD_NO_NOWAIT = 1 << 6, /* RWF_NOWAIT fails */
     WF_FD_FILE = 1 << 7,      /* cannot be waited for: it is always ready */
     WF_FD_POLLS = 1 << 8,     /* it can */
+    WF_FD_TERMINAL = 1 << 9,  /* a character device: calls may wait whatever they are told */
+    WF_FD_CLOSING = 1 << 10,  /* weft_close waits for the users */
     WF_FD_BITS = (1 << 16) - 1,
     WF_FD_USER = 1 << 16,
     WF_FD_PLACES = 3,
 };
+
+#define WF_FD_USERS ((uint64_t)0xffffff << 16)
+#define WF_FD_GENERATION 40 /* where it begins */
 
 /* A plain thread in poll(2): close writes to `wake`. */
 struct wf_fd_thread {
     struct wf_fd_thread *next;
     int wake; /* an eventfd */
 };
+
+struct wf_set;
+struct wf_watch;
 
 struct wf_fd {
     uint64_t word;                /* atomic: see above */
@@ -66,7 +75,7 @@ struct wf_fd *wf_fd_look(int fd);
 
 static inline uint32_t wf_fd_generation(const struct wf_fd *e)
 {
-    return (uint32_t)(wf_load(&e->word) >> 32);
+    return (uint32_t)(wf_load(&e->word) >> WF_FD_GENERATION);
 }
 
 /* Before a system call on it, with bits to set. False: it is another generation, and the number not ours to touch. */
@@ -74,7 +83,7 @@ static inline bool wf_fd_enter(struct wf_fd *e, uint32_t generation, uint64_t se
 {
     uint64_t was = wf_load(&e->word);
     do {
-        if (wf_unlikely((uint32_t)(was >> 32) != generation))
+        if (wf_unlikely((uint32_t)(was >> WF_FD_GENERATION) != generation || was & WF_FD_CLOSING))
             return false;
     } while (!wf_cas(&e->word, &was, (was + WF_FD_USER) | set)); /* pairs with wf_fd_close */
     return true;
@@ -103,11 +112,18 @@ void wf_fd_fail(int fd, uint32_t generation, int error);
  */
 int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained, weft_time deadline);
 
+/* A plain thread begins to poll it, and ends. */
+void wf_fd_join_threads(struct wf_fd *e, struct wf_fd_thread *me);
+void wf_fd_leave_threads(struct wf_fd *e, struct wf_fd_thread *me);
+
 /* A waiter that wants any event at all to wake it: what else it wants is its result, and may be 0. */
 #define WF_FD_ANY ((uint32_t)1 << 31)
 
-/* The fiber's part of wf_fd_wait: the events that came, -EBADF, -ETIMEDOUT or -ECANCELED. It is registered or armed. */
-int wf_fd_sleep(struct wf_fd *e, uint32_t generation, uint32_t events, weft_time deadline);
+/*
+ * The fiber's part of wf_fd_wait: the events that came, -EBADF, -ETIMEDOUT or -ECANCELED. It is registered or armed, and
+ * `me` was asked for before that, as wf_sleeper may give way.
+ */
+int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uint32_t events, weft_time deadline);
 
 struct pollfd;
 /* poll(2) until a time (INT64_MIN: look only), whatever signals come: the count, or a negative errno. */
@@ -116,10 +132,19 @@ int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);
 /* A call on it is in the ring of this set. */
 void wf_fd_in_ring(struct wf_fd *e, uint32_t set);
 
+/* What all who wait for it want, but for WF_FD_ANY. */
+uint32_t wf_fd_wanted(struct wf_fd *e);
+
+/* Has an epoll set report everything that happens to it from now on, and what is so by now. 0, or a negative errno. */
+int wf_fd_register(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set);
+
 /* Whether it is registered with this set. */
 bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
 
-/* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. */
-void wf_fd_close(struct wf_fd *e, int fd);
+/* The number is a new descriptor's: nothing that was known about it holds. */
+void wf_fd_fresh(int fd);
+
+/* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. close(2) follows. */
+void wf_fd_close(struct wf_fd *e);
 
 #endif

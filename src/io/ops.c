@@ -114,17 +114,42 @@ static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, a
     return n;
 }
 
-/* It is none: from now on it is treated so. */
-static ptrdiff_t no_socket(struct call *c)
+/* What is to be known of a descriptor that is no socket, as of now. */
+static uint64_t look_at_kind(int fd)
 {
     struct stat st;
     int kept = errno;
     uint64_t bits = WF_FD_NO_SOCKET;
-    if (fstat(c->fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode)))
-        bits |= WF_FD_FILE;
+    if (fstat(fd, &st) == 0) {
+        if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
+            bits |= WF_FD_FILE;
+        else if (S_ISCHR(st.st_mode))
+            bits |= WF_FD_TERMINAL;
+        else if (S_ISSOCK(st.st_mode))
+            bits = 0;
+    }
     errno = kept;
-    wf_or(&c->e->word, bits);
+    return bits;
+}
+
+/* It is none: from now on it is treated so. */
+static ptrdiff_t no_socket(struct call *c)
+{
+    wf_or(&c->e->word, look_at_kind(c->fd));
     return -ENOTSOCK;
+}
+
+/* Whether it is a file still: its number may have been closed elsewhere and reused. If not it is nothing we know. */
+static bool is_still_file(struct call *c)
+{
+    if (!(wf_load(&c->e->word) & WF_FD_FILE))
+        return false;
+    uint64_t bits = look_at_kind(c->fd);
+    if (!(bits & WF_FD_FILE)) {
+        wf_and(&c->e->word, ~(uint64_t)(WF_FD_FILE | WF_FD_NO_SOCKET | WF_FD_TERMINAL | WF_FD_NO_NOWAIT));
+        wf_or(&c->e->word, bits);
+    }
+    return bits & WF_FD_FILE;
 }
 
 #if WF_URING_BUILT
@@ -132,6 +157,8 @@ static ptrdiff_t no_socket(struct call *c)
 static bool describe(const struct call *c, struct wf_request *r, struct msghdr *m)
 {
     bool socket = !(wf_load(&c->e->word) & WF_FD_NO_SOCKET);
+    if (!socket && wf_load(&c->e->word) & WF_FD_TERMINAL)
+        return false; /* the kernel would wait in the ring's own thread */
     *r = (struct wf_request){.fd = c->fd, .flags = c->flags, .memory = m, .size = 1};
     *m = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
     switch (c->kind) {
@@ -246,45 +273,54 @@ static bool is_ready(int fd, short events)
     return wf_poll_until(&p, 1, INT64_MIN) != 0;
 }
 
-static ptrdiff_t read_other(struct call *c)
+/* Makes a call that waits unless it is ready, with nobody else doing so at the same time. */
+static ptrdiff_t call_if_ready(struct call *c, bool reads)
 {
     int kept = errno;
+    ptrdiff_t n = NOT_NOW;
+    struct iovec first = c->parts[0]; /* so much always fits into what is ready */
+    if (first.iov_len > PIPE_BUF)
+        first.iov_len = PIPE_BUF;
+    wf_lock(&c->e->lock);
+    if (is_ready(c->fd, reads ? POLLIN : POLLOUT))
+        n = reads ? readv(c->fd, c->parts, (int)c->count) : write(c->fd, first.iov_base, first.iov_len);
+    n = n == NOT_NOW ? NOT_NOW : result(n, kept);
+    wf_unlock(&c->e->lock);
+    return n;
+}
+
+static ptrdiff_t move_other(struct call *c, bool reads)
+{
+    int kept = errno, count = (int)c->count;
+    ptrdiff_t n = -EOPNOTSUPP;
     if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
-        ptrdiff_t n = result(preadv2(c->fd, c->parts, (int)c->count, -1, RWF_NOWAIT), kept);
-        if (n != -EOPNOTSUPP && !(n == NOT_NOW && wf_load(&c->e->word) & WF_FD_FILE))
-            return n;
+        n = result(reads ? preadv2(c->fd, c->parts, count, -1, RWF_NOWAIT)
+                         : pwritev2(c->fd, c->parts, count, -1, RWF_NOWAIT),
+                   kept);
         if (n == -EOPNOTSUPP)
             wf_or(&c->e->word, WF_FD_NO_NOWAIT);
     }
-    if (!(wf_load(&c->e->word) & WF_FD_FILE) && !is_ready(c->fd, POLLIN))
-        return NOT_NOW;
-    return result(readv(c->fd, c->parts, (int)c->count), kept);
+    if (n != -EOPNOTSUPP && n != NOT_NOW)
+        return n;
+    if (is_still_file(c)) /* always ready: it takes as long as the disk does */
+        return result(reads ? readv(c->fd, c->parts, count) : writev(c->fd, c->parts, count), kept);
+    return n == NOT_NOW ? NOT_NOW : call_if_ready(c, reads);
+}
+
+static ptrdiff_t read_other(struct call *c)
+{
+    return move_other(c, true);
 }
 
 static ptrdiff_t write_other(struct call *c)
 {
-    int kept = errno;
-    if (!(wf_load(&c->e->word) & WF_FD_NO_NOWAIT)) {
-        ptrdiff_t n = result(pwritev2(c->fd, c->parts, (int)c->count, -1, RWF_NOWAIT), kept);
-        if (n != -EOPNOTSUPP && !(n == NOT_NOW && wf_load(&c->e->word) & WF_FD_FILE))
-            return n;
-        if (n == -EOPNOTSUPP)
-            wf_or(&c->e->word, WF_FD_NO_NOWAIT);
-    }
-    if (wf_load(&c->e->word) & WF_FD_FILE)
-        return result(writev(c->fd, c->parts, (int)c->count), kept);
-    if (!is_ready(c->fd, POLLOUT))
-        return NOT_NOW;
-    struct iovec first = c->parts[0]; /* so much always fits into what is ready */
-    if (first.iov_len > PIPE_BUF)
-        first.iov_len = PIPE_BUF;
-    return result(write(c->fd, first.iov_base, first.iov_len), kept);
+    return move_other(c, false);
 }
 
 WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
 {
     int kept = errno;
-    if (wf_unlikely(wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+    if (wf_unlikely(c->kind == READ && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
         return -ENOTSOCK;
     ptrdiff_t n = result(recv(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT), kept);
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
@@ -293,7 +329,7 @@ WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
 WF_NOINLINE static ptrdiff_t try_send(struct call *c)
 {
     int kept = errno;
-    if (wf_unlikely(wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+    if (wf_unlikely(c->kind == WRITE && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
         return -ENOTSOCK;
     ptrdiff_t n = result(send(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL),
                          kept);
@@ -338,8 +374,32 @@ WF_ENTRY ptrdiff_t weft_write(int fd, const void *buffer, size_t bytes, weft_tim
     return put(&c, try_write, bytes, deadline);
 }
 
+/* MSG_WAITALL of a stream: all of it, or what there was before the end or an error. */
+WF_COLD static ptrdiff_t recv_all(int fd, char *buffer, size_t bytes, int flags, weft_time deadline)
+{
+    size_t have = 0;
+    ptrdiff_t n;
+    do {
+        n = weft_recv(fd, buffer + have, bytes - have, flags & ~MSG_WAITALL, deadline);
+        have += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && have < bytes);
+    return have > 0 ? (ptrdiff_t)have : n;
+}
+
+static bool is_of_type(int fd, int wanted)
+{
+    int kept = errno, type = 0;
+    socklen_t size = sizeof type;
+    bool is = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == wanted;
+    errno = kept;
+    return is;
+}
+
 WF_ENTRY ptrdiff_t weft_recv(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
 {
+    if (wf_unlikely(flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_OOB | MSG_DONTWAIT)) &&
+        !wf_time_is_now(deadline) && is_of_type(fd, SOCK_STREAM))
+        return recv_all(fd, buffer, bytes, flags, deadline);
     struct iovec part = {buffer, bytes};
     struct call c = {.kind = RECV, .fd = fd, .flags = flags, .parts = &part, .count = 1};
     return take(&c, try_recv, flags & (MSG_PEEK | MSG_OOB) ? 0 : bytes, deadline);
@@ -445,7 +505,7 @@ ptrdiff_t weft_write_all(int fd, const void *buffer, size_t bytes, size_t *done,
     do {
         n = weft_write(fd, (const char *)buffer + out, bytes - out, deadline);
         out += n > 0 ? (size_t)n : 0;
-    } while (n >= 0 && out < bytes);
+    } while (n > 0 && out < bytes);
     if (done)
         *done = out;
     return n < 0 ? n : (ptrdiff_t)out;

@@ -4,6 +4,7 @@
 #include "io/set.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ static int new_ring(struct wf_set **out, struct wf_worker *w)
     int rc = wf_uring_new(out, w);
     if (rc != 0)
         return rc;
+    (*out)->id = wf_add(&last_id, 1) + 1;
     wf_lock(&rings_lock);
     (*out)->next = rings;
     rings = *out;
@@ -56,7 +58,6 @@ void wf_set_unlist(struct wf_set *set)
     if (*p)
         *p = set->next;
     wf_unlock(&rings_lock);
-    wf_sys_free(set->asked);
 }
 
 int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
@@ -66,56 +67,59 @@ int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation,
     if (!wf_fd_enter(e, generation, 0)) /* until it reports */
         return -EBADF;
     wf_fd_in_ring(e, set->id);
-    int rc = wf_uring_arm(set, e, fd, events, ticket);
+    int rc = wf_uring_arm(set, e, fd, generation, events, ticket);
     if (rc != 0)
         wf_fd_exit(e, 0, 0);
     return rc;
 }
 
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
-{
-    if (set->backend == WF_URING && (struct wf_set *)wf_thread_now()->worker->driver.io == set)
-        wf_uring_disarm(set, fd, ticket);
-}
-
-static void ask(struct wf_set *set, int fd)
+/* guarded by: rings_lock. False: no memory. */
+static bool ask(struct wf_set *set, struct wf_asked what)
 {
     if (set->asked_count == set->asked_room) {
         uint32_t room = set->asked_room ? 2 * set->asked_room : 16;
-        int *asked = wf_sys_malloc(room * sizeof *asked);
+        struct wf_asked *asked = wf_sys_malloc(room * sizeof *asked);
         if (!asked)
-            return; /* who waits asks again */
+            return false;
         if (set->asked_count > 0)
             memcpy(asked, set->asked, set->asked_count * sizeof *asked);
         wf_sys_free(set->asked);
         set->asked = asked;
         set->asked_room = room;
     }
-    set->asked[set->asked_count] = fd;
+    set->asked[set->asked_count] = what;
     wf_store(&set->asked_count, set->asked_count + 1);
     set->io.ops->wake(&set->io);
+    return true;
 }
 
-/* id 0: all. */
-static void cancel_in(uint32_t id, int fd)
+void wf_set_disarm(struct wf_set *set, uint32_t ticket)
 {
-    wf_lock(&rings_lock);
-    for (struct wf_set *set = rings; set; set = set->next) {
-        if (id == 0 || set->id == id)
-            ask(set, fd);
+    if (set->backend != WF_URING)
+        return;
+    if ((struct wf_set *)wf_thread_now()->worker->driver.io == set) {
+        wf_uring_disarm(set, ticket);
+        return;
     }
+    wf_lock(&rings_lock);                      /* a fiber that has moved */
+    ask(set, (struct wf_asked){NULL, ticket}); /* without memory it stays until it reports */
     wf_unlock(&rings_lock);
 }
 
-void wf_set_cancel(uint32_t id, int fd)
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation)
 {
-    if (id != 0)
-        cancel_in(id, fd);
-}
-
-void wf_set_cancel_everywhere(int fd)
-{
-    cancel_in(0, fd);
+    bool all;
+    do {
+        all = true;
+        wf_lock(&rings_lock);
+        for (struct wf_set *set = rings; set; set = set->next) {
+            if (id == 0 || set->id == id)
+                all &= ask(set, (struct wf_asked){e, generation});
+        }
+        wf_unlock(&rings_lock);
+        if (!all)
+            sched_yield(); /* no memory: those who were asked are asked again */
+    } while (!all);
 }
 
 void wf_set_do_asked(struct wf_set *set)
@@ -123,10 +127,13 @@ void wf_set_do_asked(struct wf_set *set)
     while (wf_unlikely(wf_load(&set->asked_count) > 0)) {
         wf_lock(&rings_lock);
         uint32_t left = set->asked_count - 1; /* only we take from it */
-        int fd = set->asked[left];
+        struct wf_asked what = set->asked[left];
         wf_store(&set->asked_count, left);
         wf_unlock(&rings_lock);
-        wf_uring_cancel_fd(set, fd);
+        if (what.e)
+            wf_uring_cancel(set, what.e, what.generation);
+        else
+            wf_uring_disarm(set, what.generation);
     }
 }
 #else
@@ -142,21 +149,27 @@ int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation,
     return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
 }
 
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket)
+void wf_set_disarm(struct wf_set *set, uint32_t ticket)
 {
-    (void)set, (void)fd, (void)ticket;
+    (void)set, (void)ticket;
 }
 
-void wf_set_cancel(uint32_t id, int fd)
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation)
 {
-    (void)id, (void)fd;
-}
-
-void wf_set_cancel_everywhere(int fd)
-{
-    (void)fd;
+    (void)id, (void)e, (void)generation;
 }
 #endif
+
+/* Its ring went with the thread that was this worker before. */
+WF_COLD static int make_again(struct wf_set *set)
+{
+#if WF_URING_BUILT
+    return wf_uring_make(set);
+#else
+    (void)set;
+    return -ENOSYS;
+#endif
+}
 
 WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
 {
@@ -168,7 +181,8 @@ WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
         rc = wf_epoll_new(&made, w);
     if (rc != 0)
         return rc;
-    made->id = wf_add(&last_id, 1) + 1;
+    if (made->id == 0)
+        made->id = wf_add(&last_id, 1) + 1;
     w->driver.io = &made->io;
     *out = made;
     return 0;
@@ -180,7 +194,7 @@ int wf_set_here(struct wf_set **out)
     if (wf_unlikely(w->driver.io == NULL))
         return new_set(out, w);
     *out = (struct wf_set *)w->driver.io;
-    return 0;
+    return wf_likely((*out)->there) ? 0 : make_again(*out);
 }
 
 struct wf_set *wf_set_for_calls(void)

@@ -15,6 +15,12 @@ struct wf_worker;
 
 enum wf_backend { WF_EPOLL = 1, WF_URING };
 
+/* To cancel all calls on a descriptor, or one poll. */
+struct wf_asked {
+    const struct wf_fd *e; /* NULL: the poll */
+    uint32_t generation;   /* or the poll's ticket */
+};
+
 struct wf_set {
     struct wf_io io;          /* first */
     enum wf_backend backend;  /* const */
@@ -22,9 +28,10 @@ struct wf_set {
     struct wf_worker *worker; /* const */
     int64_t verify_at;        /* when to look after long waits; INT64_MAX: there are none. owner: the worker */
     struct wf_set *next;      /* of all rings. guarded by: a lock in set.c */
-    int *asked;               /* descriptors whose calls are to be cancelled. guarded by: the same */
+    struct wf_asked *asked;   /* what other threads want of it. guarded by: the same */
     uint32_t asked_count;     /* guarded by: the same. atomic: the worker looks */
     uint32_t asked_room;      /* guarded by: the same */
+    bool there;               /* it can be used: a ring goes with the thread that made it. owner: the worker */
 };
 
 /* The calling fiber's worker's, made if need be; 0 or a negative errno. Not for plain threads. */
@@ -38,16 +45,15 @@ int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t genera
                     uint32_t *ticket);
 
 /* A wait has ended without an event: takes back what register or arm gave this ticket for. */
-void wf_set_disarm(struct wf_set *set, int fd, uint32_t ticket);
+void wf_set_disarm(struct wf_set *set, uint32_t ticket);
 
-/* Cancels the calls on `fd` that are in the ring of a set, or of all. Any thread; they complete later. */
-void wf_set_cancel(uint32_t id, int fd);
-void wf_set_cancel_everywhere(int fd);
+/* Has the calls on a descriptor, of one generation, that are in the ring of a set (0: of each) cancelled. Any thread. */
+void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation);
 
 /* What other threads have asked for by wf_set_cancel. On the set's worker. */
 void wf_set_do_asked(struct wf_set *set);
 
-/* The set goes away. */
+/* The set goes away: nothing is asked of it from now on. */
 void wf_set_unlist(struct wf_set *set);
 
 /* The calling fiber's ring, if it may use that for calls: it stays on its worker, and its stack where it is. */

@@ -69,6 +69,14 @@ static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_re
 }
 #endif
 
+/* Whatever had the number before: this is a new one. */
+static int accepted(int fd)
+{
+    if (fd >= 0)
+        wf_fd_fresh(fd);
+    return fd;
+}
+
 int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
 {
     wf_slice_enter();
@@ -79,7 +87,7 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
     struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = fd, .flags = flags, .memory = from, .accepted = size};
     int in_ring = call_in_ring(e, generation, &r, deadline);
     if (in_ring != -EAGAIN)
-        return in_ring;
+        return accepted(in_ring);
     bool tried = false;
     for (int rc = 0;;) {
         if (rc != 0 || wf_time_is_now(deadline) || !(wf_load(&e->word) & WF_FD_DRAINED_IN)) {
@@ -88,7 +96,7 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
             int made = try_accept(e, fd, from, size, flags);
             wf_fd_exit(e, made == -EAGAIN ? 0 : WF_FD_DRAINED_IN, 0);
             if (made != -EAGAIN || wf_time_is_now(deadline))
-                return made;
+                return accepted(made);
             tried = true;
         }
         if (rc < 0)
@@ -156,7 +164,7 @@ int weft_close(int fd)
     wf_slice_enter();
     struct wf_fd *e = wf_fd_look(fd);
     if (e)
-        wf_fd_close(e, fd);
+        wf_fd_close(e);
     int kept = errno;
     int rc = negative_errno(close(fd), kept);
     return rc == -EINTR ? 0 : rc; /* it is closed */

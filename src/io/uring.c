@@ -22,28 +22,40 @@ enum { ENTRIES = 256 };
 /* What a completion is for, in the lowest bits of its user_data. */
 enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
 
+#define MOST_BYTES 0x7ffff000 /* of one read or write, as everywhere */
+
 /* A call in the kernel's hands; on the stack of the fiber that waits for it. owner: the worker */
 struct call {
+    struct call *next, *prev; /* of the ring's */
+    struct wf_fd *e;
+    uint32_t generation;
     struct wf_sleeper *who;
     ptrdiff_t result;
     bool done;
 };
 
+/* A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing. */
+struct poll {
+    struct wf_fd *e; /* NULL: it is free */
+    int fd;
+    uint32_t generation;
+    uint32_t ticket;
+    uint32_t next_free;
+};
+
+enum { PLACE_BITS = 20, PLACE = (1 << PLACE_BITS) - 1, NO_PLACE = PLACE };
+
 /* owner: the worker, but for what `wake` uses */
 struct uring {
     struct wf_set set;
     struct io_uring ring;
-    bool there;      /* the ring: it is made by each thread that becomes the worker */
-    int wake;        /* const: an eventfd */
-    bool wake_armed; /* it is being polled */
-    uint32_t last_ticket;
+    int wake;                      /* const: an eventfd */
+    bool wake_armed;               /* it is being polled */
+    struct call *calls;            /* in the kernel's hands */
+    struct poll *polls;            /* places */
+    uint32_t poll_room, free_poll; /* of polls; the first that is free, or NO_PLACE */
+    uint32_t armed;                /* polls that have not reported */
 };
-
-/* A poll's user_data. It needs no generation: weft_close waits for it. */
-static uint64_t poll_tag(int fd, uint32_t ticket)
-{
-    return (uint64_t)ticket << 34 | (uint64_t)(uint32_t)fd << 2 | POLLED;
-}
 
 static struct io_uring_sqe *next_sqe(struct uring *p)
 {
@@ -66,9 +78,14 @@ static int make_ring(struct uring *p)
         struct io_uring_params params = {.flags = wishes[i] | IORING_SETUP_CLAMP};
         rc = wf_sys_uring(ENTRIES, &p->ring, &params);
     }
-    p->there = rc == 0;
+    p->set.there = rc == 0;
     p->wake_armed = false;
     return rc;
+}
+
+int wf_uring_make(struct wf_set *set)
+{
+    return make_ring((struct uring *)set);
 }
 
 static void arm_wake(struct uring *p)
@@ -92,10 +109,10 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
         io_uring_prep_writev(sqe, r->fd, memory, (unsigned)r->size, (uint64_t)-1);
         break;
     case WF_CALL_RECV:
-        io_uring_prep_recv(sqe, r->fd, memory, r->size, r->flags);
+        io_uring_prep_recv(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags);
         break;
     case WF_CALL_SEND:
-        io_uring_prep_send(sqe, r->fd, memory, r->size, r->flags | MSG_NOSIGNAL);
+        io_uring_prep_send(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags | MSG_NOSIGNAL);
         break;
     case WF_CALL_RECVMSG:
         io_uring_prep_recvmsg(sqe, r->fd, memory, (unsigned)r->flags);
@@ -152,13 +169,32 @@ static const char *what(const struct wf_request *r)
     }
 }
 
+static void list_call(struct uring *p, struct call *c)
+{
+    c->prev = NULL;
+    c->next = p->calls;
+    if (c->next)
+        c->next->prev = c;
+    p->calls = c;
+}
+
+static void unlist_call(struct uring *p, struct call *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        p->calls = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+}
+
 ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation, const struct wf_request *r,
                         weft_time deadline)
 {
     struct uring *p = (struct uring *)set;
     struct wf_sleeper own, *me = wf_sleeper(&own);
-    struct call c = {.who = me};
-    if (!wf_fd_enter(e, generation, 0))
+    struct call c = {.who = me, .e = e, .generation = generation};
+    if (!wf_fd_enter(e, generation, 0)) /* until its completion */
         return -EBADF;
     wf_fd_in_ring(e, set->id);
     struct io_uring_sqe *sqe = next_sqe(p);
@@ -168,6 +204,7 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
     }
     prepare(sqe, r);
     io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)&c | CALL);
+    list_call(p, &c);
     wf_store(&set->worker->counts.watches, set->worker->counts.watches + 1);
     int rc = wf_wait(me, what(r), nothing_to_do, NULL, deadline);
     if (wf_unlikely(!c.done)) {
@@ -175,10 +212,9 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
         wait_deaf(&c);
     }
     wf_store(&set->worker->counts.watches, set->worker->counts.watches - 1);
-    wf_fd_exit(e, 0, 0);
     if (wf_likely(c.result != -ECANCELED))
         return c.result;
-    return rc < 0 ? rc : wf_fd_generation(e) != generation ? -EBADF : -ECANCELED;
+    return rc < 0 ? rc : -EBADF; /* nobody else cancels calls but who closes */
 }
 
 /* Whether it is of a kind that epoll would refuse, too. */
@@ -191,60 +227,109 @@ static bool is_file(int fd)
     return is;
 }
 
-int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, uint32_t *ticket)
+static uint64_t poll_tag(const struct poll *q)
 {
+    return (uint64_t)q->ticket << 2 | POLLED;
+}
+
+static bool make_places(struct uring *p)
+{
+    uint32_t room = p->poll_room ? 2 * p->poll_room : 32;
+    struct poll *polls = room < NO_PLACE ? wf_sys_malloc(room * sizeof *polls) : NULL;
+    if (!polls)
+        return false;
+    if (p->poll_room > 0)
+        memcpy(polls, p->polls, p->poll_room * sizeof *polls);
+    for (uint32_t i = p->poll_room; i < room; i++)
+        polls[i] = (struct poll){.ticket = i, .next_free = i + 1 < room ? i + 1 : NO_PLACE};
+    p->free_poll = p->poll_room;
+    wf_sys_free(p->polls);
+    p->polls = polls;
+    p->poll_room = room;
+    return true;
+}
+
+int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+{
+    struct uring *p = (struct uring *)set;
     if (wf_unlikely(!(wf_load(&e->word) & WF_FD_POLLS))) {
         if (is_file(fd))
             return -EPERM;
         wf_or(&e->word, WF_FD_POLLS);
     }
-    struct uring *p = (struct uring *)set;
+    if (p->free_poll == NO_PLACE && !make_places(p))
+        return -ENOMEM;
     struct io_uring_sqe *sqe = next_sqe(p);
     if (!sqe)
         return -EAGAIN;
+    struct poll *q = &p->polls[p->free_poll];
+    p->free_poll = q->next_free;
+    q->e = e;
+    q->fd = fd;
+    q->generation = generation;
+    q->ticket += 1 << PLACE_BITS;
+    p->armed++;
+    *ticket = q->ticket;
     io_uring_prep_poll_add(sqe, fd, events & ~WF_FD_ANY);
-    *ticket = ++p->last_ticket & 0x3fffffff;
-    io_uring_sqe_set_data64(sqe, poll_tag(fd, *ticket));
+    io_uring_sqe_set_data64(sqe, poll_tag(q));
     return 0;
 }
 
-void wf_uring_disarm(struct wf_set *set, int fd, uint32_t ticket)
+static void cancel_tagged(struct uring *p, uint64_t tag)
 {
-    struct io_uring_sqe *sqe = next_sqe((struct uring *)set);
+    struct io_uring_sqe *sqe = next_sqe(p);
     if (!sqe)
         return;
-    io_uring_prep_cancel64(sqe, poll_tag(fd, ticket), 0);
+    io_uring_prep_cancel64(sqe, tag, 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
 }
 
-void wf_uring_cancel_fd(struct wf_set *set, int fd)
+void wf_uring_disarm(struct wf_set *set, uint32_t ticket)
 {
-    struct io_uring_sqe *sqe = next_sqe((struct uring *)set);
-    if (!sqe)
-        return;
-    io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL);
-    io_uring_sqe_set_data64(sqe, NOBODY);
+    struct uring *p = (struct uring *)set;
+    const struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
+    if (q && q->e && q->ticket == ticket)
+        cancel_tagged(p, poll_tag(q));
 }
 
-static void complete_call(struct call *c, int32_t result)
+void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation)
+{
+    struct uring *p = (struct uring *)set;
+    if (!set->there)
+        return;
+    for (struct call *c = p->calls; c; c = c->next) {
+        if (c->e == e && c->generation == generation)
+            cancel(p, c);
+    }
+    for (uint32_t i = 0; p->armed > 0 && i < p->poll_room; i++) {
+        if (p->polls[i].e == e && p->polls[i].generation == generation)
+            cancel_tagged(p, poll_tag(&p->polls[i]));
+    }
+}
+
+static void complete_call(struct uring *p, struct call *c, int32_t result)
 {
     c->result = result;
     c->done = true;
+    unlist_call(p, c);
+    wf_fd_exit(c->e, 0, 0);
     if (wf_settle(c->who, 0))
         wf_ready(c->who);
 }
 
 /* One that was cancelled is nobody's: who cancelled it knows. */
-static void complete_poll(uint64_t tag, int32_t result)
+static void complete_poll(struct uring *p, uint32_t ticket, int32_t result)
 {
-    int fd = (int)(uint32_t)(tag >> 2 & UINT32_MAX);
-    struct wf_fd *e = wf_fd_look(fd);
-    uint32_t generation = wf_fd_generation(e);
+    struct poll *at = &p->polls[ticket & PLACE], q = *at;
+    at->e = NULL;
+    at->next_free = p->free_poll;
+    p->free_poll = ticket & PLACE;
+    p->armed--;
     if (result >= 0)
-        wf_fd_event(fd, generation, (uint32_t)result);
+        wf_fd_event(q.fd, q.generation, (uint32_t)result);
     else if (result != -ECANCELED)
-        wf_fd_fail(fd, generation, result);
-    wf_fd_exit(e, 0, 0); /* entered by wf_set_arm */
+        wf_fd_fail(q.fd, q.generation, result);
+    wf_fd_exit(q.e, 0, 0); /* entered by wf_set_arm */
 }
 
 static void complete(struct uring *p, const struct io_uring_cqe *cqe)
@@ -252,10 +337,10 @@ static void complete(struct uring *p, const struct io_uring_cqe *cqe)
     uint64_t data = cqe->user_data;
     switch (data & MEANING) {
     case CALL:
-        complete_call((struct call *)(uintptr_t)data, cqe->res);
+        complete_call(p, (struct call *)(uintptr_t)data, cqe->res);
         break;
     case POLLED:
-        complete_poll(data, cqe->res);
+        complete_poll(p, (uint32_t)(data >> 2), cqe->res);
         break;
     case WOKEN: {
         eventfd_t count;
@@ -291,8 +376,11 @@ static void poll_ring(struct wf_io *io, int64_t deadline)
 {
     struct uring *p = (struct uring *)io;
     int kept = errno;
-    if (wf_unlikely(!p->there && make_ring(p) != 0)) {
+    if (wf_unlikely(!p->set.there && make_ring(p) != 0)) {
+        eventfd_t count;
         wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, deadline); /* of a worker that came back */
+        eventfd_read(p->wake, &count);
+        wf_set_do_asked(&p->set);
         errno = kept;
         return;
     }
@@ -321,22 +409,48 @@ static void wake(struct wf_io *io)
     errno = kept;
 }
 
+/* Polls that nobody waits for any more hold their descriptors: they report before the ring goes. */
+static void end_polls(struct uring *p)
+{
+    for (int round = 0; p->armed > 0 && round < 1000; round++) {
+        struct io_uring_sqe *sqe = next_sqe(p);
+        struct io_uring_cqe *first;
+        struct __kernel_timespec t = {.tv_nsec = 1000000};
+        if (sqe) {
+            io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+            io_uring_sqe_set_data64(sqe, NOBODY);
+        }
+        io_uring_submit_and_wait_timeout(&p->ring, &first, 1, &t, NULL);
+        complete_all(p);
+    }
+}
+
 static void leave(struct wf_io *io)
 {
     struct uring *p = (struct uring *)io;
-    if (p->there)
+    int kept = errno;
+    if (p->set.there) {
+        wf_set_do_asked(&p->set);
+        io_uring_submit_and_get_events(&p->ring);
+        complete_all(p);
+        end_polls(p);
         io_uring_queue_exit(&p->ring);
-    p->there = false;
+    }
+    p->set.there = false;
+    wf_set_do_asked(&p->set);
+    errno = kept;
 }
 
 static void drop(struct wf_io *io)
 {
     struct uring *p = (struct uring *)io;
     int kept = errno;
+    wf_set_unlist(&p->set);
     leave(io);
     close(p->wake);
     errno = kept;
-    wf_set_unlist(&p->set);
+    wf_sys_free(p->set.asked);
+    wf_sys_free(p->polls);
     wf_sys_free(p);
 }
 
@@ -349,6 +463,7 @@ int wf_uring_new(struct wf_set **out, struct wf_worker *w)
         return -ENOMEM;
     memset(p, 0, sizeof *p);
     p->set = (struct wf_set){.io.ops = &ops, .backend = WF_URING, .worker = w, .verify_at = INT64_MAX};
+    p->free_poll = NO_PLACE;
     p->wake = wf_sys_eventfd();
     int rc = p->wake < 0 ? p->wake : make_ring(p);
     if (rc == 0) {

@@ -55,12 +55,15 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
                         weft_time deadline);
 
 /* Has it report once, as wf_set_arm. The caller has entered it (wf_fd_enter), and the report leaves it. */
-int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t events, uint32_t *ticket);
+int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket);
 
 /* Nobody waits for what was armed any more. */
-void wf_uring_disarm(struct wf_set *set, int fd, uint32_t ticket);
+void wf_uring_disarm(struct wf_set *set, uint32_t ticket);
 
-/* Cancels every call on a descriptor that is in this ring. On its worker. */
-void wf_uring_cancel_fd(struct wf_set *set, int fd);
+/* Cancels every call and every poll of a descriptor's generation that is in this ring. On its worker. */
+void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation);
+
+/* Makes the ring anew, for the thread that is the worker now. 0, or a negative errno. */
+int wf_uring_make(struct wf_set *set);
 
 #endif

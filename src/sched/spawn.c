@@ -7,6 +7,7 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "sched/queue.h"
+#include "sched/pending.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
@@ -217,6 +218,35 @@ static int spawn(weft_sched *s, weft_fiber **out, const weft_attr *attr, const c
     if (rc != 0)
         wf_fiber_drop(f);
     return rc;
+}
+
+void (*wf_pending_cancel)(weft_fiber *f);
+
+int wf_pending_new(weft_fiber **out, const char *site, struct wf_worker *w, weft_fn *fn, void *arg)
+{
+    weft_fiber *f = new_record(site, fn, arg, false);
+    if (!f)
+        return -ENOMEM;
+    f->class = w->sched->class;
+    f->special = true;
+    f->bound = true;
+    wf_store(&f->sched, w->sched);
+    wf_store(&f->home, w);
+    wf_store(&f->state, WEFT_FIBER_NEW);
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+    *out = f;
+    return 0;
+}
+
+void wf_pending_start(weft_fiber *f)
+{
+    struct wf_worker *home = wf_load(&f->home);
+    if (wf_thread_now()->worker == home) {
+        wf_worker_push(home, f, WEFT_WHY_NEW);
+    } else {
+        wf_store(&f->state, WEFT_FIBER_READY);
+        wf_worker_send(home, f);
+    }
 }
 
 /* On the current scheduler, or that of weft_run. */

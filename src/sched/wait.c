@@ -21,6 +21,7 @@
 #include "base/futex.h"
 #include "base/thread.h"
 #include "coro/coro.h"
+#include "sched/pending.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
 #include "sched/timer.h"
@@ -92,13 +93,14 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
+int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
     if (me->fiber)
         me->fiber->deaf = true;
-    wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
+    int rc = wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
     if (me->fiber)
         me->fiber->deaf = false;
+    return rc;
 }
 
 bool wf_on_copied_stack_other(const struct wf_thread *t, const void *p)
@@ -214,9 +216,14 @@ bool weft_cancelled(void)
 /* Ours to end, so it is there while we look. */
 static void cancel_if_ours(weft_fiber *f, void *arg)
 {
+    const struct wf_worker *w = arg;
     uint32_t state = wf_load(&f->state);
-    if (wf_load(&f->home) == arg && (state == WEFT_FIBER_PARKED || state == WEFT_FIBER_READY))
+    if (wf_load(&f->home) != w)
+        return;
+    if (state == WEFT_FIBER_PARKED || state == WEFT_FIBER_READY)
         cancel(f);
+    else if (state == WEFT_FIBER_NEW && wf_load(&f->sched) == w->sched && wf_load(&wf_pending_cancel))
+        wf_load (&wf_pending_cancel)(f);
 }
 
 void wf_cancel_all_of(struct wf_worker *w)

@@ -59,7 +59,7 @@ static inline int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *co
 static inline int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
 
 /* The same, without deadline and deaf to cancellation: for taking a lock back. */
-void wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held);
+int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held);
 
 /* The worker's part: `me` has been left and is WAITING or PARKED from now on. False: it is cancelled (SETTLED). */
 static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase);
@@ -128,6 +128,19 @@ static inline void wf_waiters_add(struct wf_waiters *l, struct wf_waiter *w, str
     else
         l->first = w;
     l->last = w;
+}
+
+/* At the head: for who has waited before. */
+static inline void wf_waiters_add_first(struct wf_waiters *l, struct wf_waiter *w, struct wf_sleeper *who)
+{
+    w->who = who;
+    w->prev = NULL;
+    w->next = l->first;
+    if (l->first)
+        l->first->prev = w;
+    else
+        l->last = w;
+    l->first = w;
 }
 
 /* Nothing happens if it was taken out before. */

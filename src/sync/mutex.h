@@ -7,15 +7,17 @@
 #include "sync/object.h"
 
 enum {
-    WF_MUTEX_WAITERS = 1, /* in the owner's word: somebody is in the list */
+    /* In the owner's word. */
+    WF_MUTEX_WAITERS = 1, /* somebody is in the list */
+    WF_MUTEX_WOKEN = 2,   /* one was taken out of it, and will try to take the mutex */
 };
 
 static inline bool wf_mutex_is_of(const weft_mutex *m, uintptr_t me)
 {
-    return (wf_load(&m->owner) & ~(uintptr_t)WF_MUTEX_WAITERS) == me;
+    return (wf_load(&m->owner) & ~(uintptr_t)(WF_MUTEX_WAITERS | WF_MUTEX_WOKEN)) == me;
 }
 
-/* Gives away the mutex that `me` has. Returns who has it now, and is to be made ready, or NULL: it is free. */
+/* Gives away the mutex that `me` has. Returns who has it now or is to try, and is to be made ready; or NULL. */
 struct wf_sleeper *wf_mutex_release(weft_mutex *m, uintptr_t me);
 
 /* Takes the mutex, however long that takes, cancelled or not. */

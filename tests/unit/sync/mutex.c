@@ -150,16 +150,14 @@ static void *makes_a_line(void *arg)
         AWAIT_WAITERS(&line.mutex, i + 1);
     }
     CHECK_INT(weft_mutex_unlock(&line.mutex), ==, 0);
-    CHECK_INT(weft_mutex_lock(&line.mutex, WEFT_FOREVER), ==, 0); /* comes last, however quick it is */
-    CHECK_INT(line.n, ==, 16);
-    CHECK_INT(weft_mutex_unlock(&line.mutex), ==, 0);
     for (unsigned i = 0; i < 16; i++) {
-        CHECK_INT(line.order[i], ==, i);
         if (i % 3 == 0)
             pthread_join(threads[i], NULL);
         else
             ended(fibers[i]);
     }
+    for (unsigned i = 0; i < 16; i++)
+        CHECK_INT(line.order[i], ==, i);
     return arg;
 }
 
@@ -206,13 +204,62 @@ static void *holds_a_contest(void *arg)
     return NULL;
 }
 
-TEST(nobody_waits_for_more_than_those_ahead)
+TEST(on_one_worker_nobody_waits_for_more_than_those_ahead)
 {
     struct contest c = {0};
     in_a_fiber(1, holds_a_contest, &c);
     CHECK_INT(c.taken, ==, 100 * CONTENDERS);
     CHECK_INT(c.worst, <=, CONTENDERS - 1);
     CHECK_INT(c.worst, >, 0);
+}
+
+/* One that waits on another worker, beside one that lets go and takes it again at once, for ever. */
+struct greed {
+    weft_mutex mutex;
+    bool waits, got; /* atomic */
+};
+
+static void *wants_it_once(void *arg)
+{
+    struct greed *g = arg;
+    __atomic_store_n(&g->waits, true, __ATOMIC_RELEASE);
+    CHECK_INT(weft_mutex_lock(&g->mutex, WEFT_FOREVER), ==, 0);
+    __atomic_store_n(&g->got, true, __ATOMIC_RELEASE);
+    CHECK_INT(weft_mutex_unlock(&g->mutex), ==, 0);
+    return NULL;
+}
+
+static void *never_waits(void *arg)
+{
+    struct greed *g = arg;
+    int64_t until = weft_in(20 * WEFT_SEC).ns;
+    CHECK_INT(weft_mutex_lock(&g->mutex, WEFT_FOREVER), ==, 0);
+    while (!__atomic_load_n(&g->waits, __ATOMIC_ACQUIRE) && weft_now().ns < until)
+        ;
+    while (!__atomic_load_n(&g->got, __ATOMIC_ACQUIRE) && weft_now().ns < until) {
+        CHECK_INT(weft_mutex_unlock(&g->mutex), ==, 0);
+        CHECK_INT(weft_mutex_lock(&g->mutex, WEFT_FOREVER), ==, 0); /* it is handed over in the end: this waits */
+    }
+    CHECK_INT(weft_mutex_unlock(&g->mutex), ==, 0);
+    CHECK(__atomic_load_n(&g->got, __ATOMIC_ACQUIRE));
+    return NULL;
+}
+
+static void *pits_them(void *arg)
+{
+    struct greed g = {0};
+    weft_fiber *one = NULL, *two = NULL;
+    CHECK_INT(weft_go_with(&one, &(weft_attr){.worker = WEFT_WORKER(0)}, never_waits, &g), ==, 0);
+    CHECK_INT(weft_go_with(&two, &(weft_attr){.worker = WEFT_WORKER(1)}, wants_it_once, &g), ==, 0);
+    ended(one);
+    ended(two);
+    return arg;
+}
+
+TEST(one_on_another_worker_gets_it_beside_a_greedy_one)
+{
+    for (int i = 0; i < 20; i++)
+        in_a_fiber(2, pits_them, NULL);
 }
 
 /* The last to unlock releases the memory, while the unlock of the one before may still be returning. */
@@ -283,5 +330,6 @@ TEST(a_timeout_that_races_with_the_hand_over_loses_nothing)
 
 TESTS(sync_mutex, only_its_owner_unlocks_it_and_cannot_lock_it_again, the_same_holds_while_others_wait,
       it_is_small_and_free_of_traces_when_nobody_has_it, one_at_a_time_is_in_there,
-      who_waits_gets_it_in_the_order_of_coming, nobody_waits_for_more_than_those_ahead, the_last_to_unlock_may_free_it,
+      who_waits_gets_it_in_the_order_of_coming, on_one_worker_nobody_waits_for_more_than_those_ahead,
+      one_on_another_worker_gets_it_beside_a_greedy_one, the_last_to_unlock_may_free_it,
       a_timeout_that_races_with_the_hand_over_loses_nothing)

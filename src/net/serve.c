@@ -1,0 +1,231 @@
+/*
+ * net/serve.c: weft_serve. The state that handlers share is one record, counted: the last of the server and its handlers
+ * releases it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <weft/fiber.h>
+#include <weft/io.h>
+#include <weft/net.h>
+#include <weft/sched.h>
+#include <weft/sync.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "fiber/fiber.h"
+#include "sync/mutex.h"
+
+#define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
+#define LARGEST_SIZE ((size_t)4096)
+#define GRACE (5 * WEFT_SEC)
+#define FIRST_PAUSE (5 * WEFT_MS)
+#define LONGEST_PAUSE WEFT_SEC
+
+/* A connection. */
+struct served {
+    struct server *server;
+    struct served *next, *prev; /* guarded by: server->lock */
+    weft_fiber *fiber;          /* guarded by: server->lock: NULL until it is known */
+    int fd;
+    unsigned worker;
+};
+
+struct server {
+    weft_serve_fn *handler; /* const */
+    void *arg;              /* const */
+    unsigned workers;       /* const */
+    weft_mutex lock;
+    struct served *first; /* guarded by: lock */
+    bool cancelled;       /* handlers are to end. guarded by: lock */
+    weft_waitgroup live;  /* handlers */
+    weft_sem room;        /* connections that may be accepted, if there is a limit */
+    bool limited;         /* const */
+    unsigned conns[];     /* live ones of each worker. atomic */
+};
+
+static void *serve_one(void *arg)
+{
+    struct served *c = arg;
+    struct server *s = c->server;
+    wf_mutex_take(&s->lock);
+    c->fiber = weft_fiber_current();
+    bool cancelled = s->cancelled;
+    weft_mutex_unlock(&s->lock);
+    if (!cancelled)
+        s->handler(c->fd, s->arg);
+    wf_mutex_take(&s->lock);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->first = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    weft_mutex_unlock(&s->lock);
+    weft_close(c->fd);
+    wf_add(&s->conns[c->worker], (unsigned)-1);
+    wf_sys_free(c);
+    if (s->limited)
+        weft_sem_post(&s->room);
+    weft_waitgroup_done(&s->live); /* the last touch */
+    return NULL;
+}
+
+static unsigned emptiest(const struct server *s)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < s->workers; i++) {
+        if (wf_load(&s->conns[i]) < wf_load(&s->conns[best]))
+            best = i;
+    }
+    return best;
+}
+
+/* Gives a connection to a fiber; takes fd in any case. */
+static int start(struct server *s, int fd, size_t stack)
+{
+    struct served *c = wf_sys_malloc(sizeof *c);
+    int rc = -ENOMEM;
+    if (c) {
+        *c = (struct served){.server = s, .fd = fd, .worker = emptiest(s)};
+        wf_add(&s->conns[c->worker], 1);
+        weft_waitgroup_add(&s->live, 1);
+        wf_mutex_take(&s->lock);
+        c->next = s->first;
+        if (c->next)
+            c->next->prev = c;
+        s->first = c;
+        weft_mutex_unlock(&s->lock);
+        rc = weft_go_with(NULL, &(weft_attr){.name = "serve", .stack = stack, .worker = WEFT_WORKER(c->worker)},
+                          serve_one, c);
+        if (rc == 0)
+            return 0;
+        wf_mutex_take(&s->lock);
+        s->first = c->next; /* only we add to the list */
+        if (s->first)
+            s->first->prev = NULL;
+        weft_mutex_unlock(&s->lock);
+        wf_add(&s->conns[c->worker], (unsigned)-1);
+        weft_waitgroup_done(&s->live);
+        wf_sys_free(c);
+    }
+    weft_close(fd);
+    if (s->limited)
+        weft_sem_post(&s->room);
+    return rc;
+}
+
+/* What accept says when the connection, and not the listener, is at fault. */
+static bool is_passing(int error)
+{
+    switch (error) {
+    case -ECONNABORTED:
+    case -EPROTO:
+    case -ENETDOWN:
+    case -ENOPROTOOPT:
+    case -EHOSTDOWN:
+    case -ENONET:
+    case -EHOSTUNREACH:
+    case -ENETUNREACH:
+    case -EPERM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_lack(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
+}
+
+/* Until something ends it: why. */
+static int accept_all(struct server *s, int listener, size_t stack, weft_time deadline)
+{
+    for (weft_span pause = FIRST_PAUSE;;) {
+        int rc = s->limited ? weft_sem_wait(&s->room, deadline) : 0;
+        if (rc != 0)
+            return rc;
+        int fd = weft_accept(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC, deadline);
+        rc = fd >= 0 ? start(s, fd, stack) : fd;
+        if (fd < 0 && s->limited)
+            weft_sem_post(&s->room);
+        if (rc == 0) {
+            pause = FIRST_PAUSE;
+        } else if (is_lack(rc)) {
+            weft_time until = weft_in(pause);
+            rc = weft_sleep_until(until.ns < deadline.ns ? until : deadline);
+            pause = 2 * pause < LONGEST_PAUSE ? 2 * pause : LONGEST_PAUSE;
+            if (rc != 0)
+                return rc;
+        } else if (!is_passing(rc)) {
+            return rc;
+        }
+    }
+}
+
+static void cancel_handlers(struct server *s)
+{
+    wf_mutex_take(&s->lock);
+    s->cancelled = true;
+    for (struct served *c = s->first; c; c = c->next) {
+        if (c->fiber)
+            weft_cancel(c->fiber); /* it is there: it takes itself out of the list under the lock */
+    }
+    weft_mutex_unlock(&s->lock);
+}
+
+static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
+{
+    *mine = (weft_serve_opts){.size = sizeof *mine};
+    if (!theirs)
+        return 0;
+    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
+    if (size < sizeof theirs->size || size > LARGEST_SIZE)
+        return -EINVAL;
+    for (size_t i = sizeof *mine; i < size; i++) {
+        if (((const char *)theirs)[i] != 0)
+            return -EINVAL;
+    }
+    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    return 0;
+}
+
+/* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */
+static void wait_for_handlers(struct server *s, weft_span grace)
+{
+    int rc = grace < 0 ? -ETIMEDOUT : weft_waitgroup_wait(&s->live, weft_in(grace == 0 ? GRACE : grace));
+    if (rc == 0)
+        return;
+    cancel_handlers(s);
+    weft_fiber *me = weft_fiber_current();
+    me->deaf = true; /* though we may be cancelled ourselves */
+    weft_waitgroup_wait(&s->live, WEFT_FOREVER);
+    me->deaf = false;
+}
+
+int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve_opts *opts, weft_time deadline)
+{
+    weft_serve_opts o;
+    weft_sched_figures figures = {.size = sizeof figures};
+    int rc = handler ? read_opts(&o, opts) : -EINVAL;
+    if (rc != 0)
+        return rc;
+    if (!weft_fiber_current())
+        return -ENXIO;
+    weft_sched_stats(weft_sched_current(), &figures);
+    struct server *s = wf_sys_malloc(sizeof *s + figures.workers * sizeof s->conns[0]);
+    if (!s)
+        return -ENOMEM;
+    memset(s, 0, sizeof *s + figures.workers * sizeof s->conns[0]);
+    s->handler = handler;
+    s->arg = arg;
+    s->workers = (unsigned)figures.workers;
+    s->limited = o.max_conns > 0;
+    s->room = (weft_sem)WEFT_SEM(o.max_conns);
+    rc = accept_all(s, listener, o.stack, deadline);
+    wait_for_handlers(s, o.grace);
+    wf_sys_free(s);
+    return rc == -ETIMEDOUT ? 0 : rc;
+}
