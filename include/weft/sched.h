@@ -156,7 +156,7 @@ WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out,
 WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
 
 /**
- * Works on the calling thread, as worker 0, until no fiber is left or the deadline passes. A scheduler without
+ * Works on the calling thread, as worker 0, until no fiber, and no timer that fires once, is left or the deadline passes. A scheduler without
  * use_caller works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW.
  *
  * Returns: 0 no fiber is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
@@ -169,8 +169,8 @@ WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
 WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
 
 /**
- * Lets every fiber end, then the workers. Work that others bring from now on is refused. At the deadline the fibers that
- * are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only parked fibers
+ * Lets every fiber end and every timer fire that fires once (recurring ones end), then the workers. Work that others bring from now on is refused. At the deadline the fibers and
+ * timers that are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only parked fibers
  * are left that nothing in this scheduler can wake, a list of them is printed once, after a second.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
@@ -212,7 +212,7 @@ typedef struct weft_sched_figures {
     size_t ready;    /* fibers in run queues */
     size_t parked;   /* fibers that wait, sleeping ones included */
     size_t sleeping; /* of them: in weft_sleep */
-    size_t timers;   /* deadlines that are armed */
+    size_t timers;   /* deadlines that are armed, and timers that are to fire */
     size_t watches;  /* descriptors that are waited for */
     uint64_t spawned, ended, stolen, switches;
     uint64_t warm_hits, warm_misses; /* starts that found a stack at hand, or did not */

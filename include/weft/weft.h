@@ -4,6 +4,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include <weft/alarm.h>
 #include <weft/api.h>
 #include <weft/chan.h>
 #include <weft/coro.h>
@@ -18,6 +19,7 @@
 #include <weft/stack.h>
 #include <weft/sync.h>
 #include <weft/time.h>
+#include <weft/timer.h>
 #include <weft/watch.h>
 
 #endif

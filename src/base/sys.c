@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -151,6 +152,34 @@ int wf_sys_eventfd(void)
     int kept = errno;
     int fd = ask(WF_SYS_EVENTFD) == GO_ON ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : (errno = EMFILE, -1);
     int result = fd < 0 ? -errno : fd;
+    errno = kept;
+    return result;
+}
+
+int wf_sys_timerfd(void)
+{
+    int kept = errno;
+    int fd = ask(WF_SYS_TIMERFD) == GO_ON ? timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)
+                                          : (errno = EMFILE, -1);
+    int result = fd < 0 ? -errno : fd;
+    errno = kept;
+    return result;
+}
+
+int wf_sys_timerfd_set(int fd, const struct itimerspec *when)
+{
+    int kept = errno;
+    int result = timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, when, NULL) < 0 ? -errno : 0;
+    errno = kept;
+    return result;
+}
+
+int wf_sys_timerfd_read(int fd)
+{
+    int kept = errno;
+    uint64_t times;
+    ssize_t n = ask(WF_SYS_TIMERFD_READ) == GO_ON ? read(fd, &times, sizeof times) : (errno = ECANCELED, -1);
+    int result = n < 0 ? -errno : 1;
     errno = kept;
     return result;
 }

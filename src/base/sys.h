@@ -25,6 +25,8 @@ enum wf_sys {
     WF_SYS_EPOLL_CTL, /* epoll_ctl */
     WF_SYS_EVENTFD,
     WF_SYS_URING, /* io_uring_setup */
+    WF_SYS_TIMERFD,
+    WF_SYS_TIMERFD_READ, /* fails as if the clock was set */
 };
 
 void *wf_sys_malloc(size_t bytes);
@@ -38,6 +40,13 @@ int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 /* A new descriptor that is closed by exec, or a negative errno. */
 int wf_sys_epoll_create(void);
 int wf_sys_eventfd(void); /* never blocks */
+
+struct itimerspec;
+/* On CLOCK_REALTIME, and never blocks; when it is to be readable; 1 it was, or a negative errno, -ECANCELED: the clock was
+ * set. */
+int wf_sys_timerfd(void);
+int wf_sys_timerfd_set(int fd, const struct itimerspec *when);
+int wf_sys_timerfd_read(int fd);
 
 struct io_uring;
 struct io_uring_params;

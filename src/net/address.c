@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <weft/offload.h>
+
+#include "base/sys.h"
+
 #define UNIX "unix:"
 
 static int read_local(struct wf_address *out, const char *path)
@@ -92,10 +96,45 @@ static int look_up(struct addrinfo **out, const struct wf_address *a, int flags)
     return rc;
 }
 
+/* For a helper thread: the caller may have given up by the time it has an answer. */
+struct lookup {
+    struct wf_address address;
+    int flags, result;
+    struct addrinfo *found;
+};
+
+static void *look_up_there(void *arg)
+{
+    struct lookup *l = arg;
+    l->result = look_up(&l->found, &l->address, l->flags);
+    return NULL;
+}
+
+static void drop_lookup(void *arg, void *value)
+{
+    struct lookup *l = arg;
+    (void)value;
+    if (l->found)
+        freeaddrinfo(l->found);
+    wf_sys_free(l);
+}
+
 int wf_resolve(struct addrinfo **out, const struct wf_address *a, bool passive, weft_time deadline)
 {
     int flags = passive ? AI_PASSIVE : 0;
     int rc = look_up(out, a, flags | AI_NUMERICHOST); /* nobody has to be asked */
-    (void)deadline;
-    return rc == -ENOENT && a->host[0] ? look_up(out, a, flags | AI_ADDRCONFIG) : rc;
+    if (rc != -ENOENT || !a->host[0])
+        return rc;
+    struct lookup *l = wf_sys_malloc(sizeof *l);
+    if (!l)
+        return -ENOMEM;
+    *l = (struct lookup){.address = *a, .flags = flags | AI_ADDRCONFIG};
+    rc = weft_offload_with(&(weft_offload_opts){.kind = WEFT_OFFLOAD_NET, .drop = drop_lookup}, look_up_there, l, NULL,
+                           deadline);
+    if (rc == -ETIMEDOUT || rc == -ECANCELED)
+        return rc; /* it is dropped when it has come to its end */
+    if (rc == 0 && (rc = l->result) == 0)
+        *out = l->found;
+    wf_sys_free(l);
+    return rc;
 }

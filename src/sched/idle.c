@@ -9,6 +9,11 @@
  * finds the work, or is about to sleep and looks after the barrier, and searches again if it sees some. One that finds
  * other work stops searching, and if it was the last it looks on behalf of those who relied on it, after a heavy barrier
  * of its own. So nobody searches while it runs a fiber.
+ *
+ * A timer that another thread adds is work for one worker, and its `next` is looked at after the barrier in the same way. Who
+ * adds it need not wake a worker that sleeps no longer than to its time: `sleeps_until` is INT64_MAX before the barrier
+ * and gets its value after that look, so that a value which is seen is one of this sleep, and takes this timer in or is
+ * earlier.
  */
 #include "sched/idle.h"
 
@@ -16,6 +21,7 @@
 #include "base/clock.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/timer.h"
 #include "stack/cache.h"
 
 #define GIVE_BACK_EVERY (260 * WEFT_MS)
@@ -101,7 +107,7 @@ static struct wf_sleeper *win_one_who_waits(weft_sched *s)
 }
 
 /* The last fiber may have ended: tells who waits for that. */
-static void tell_if_empty(weft_sched *s)
+void wf_idle_tell_if_empty(weft_sched *s)
 {
     if (!wf_load(&s->empty_wanted) || !wf_sched_is_empty(s))
         return;
@@ -132,8 +138,11 @@ static int64_t wake_time(struct wf_worker *w, int64_t deadline)
     int64_t next = wf_wheel_next(&w->wheel), again = give_back(w);
     if (wf_wheel_count(&w->wheel) > MANY_TIMERS && next < w->woken_at + TIMER_PAUSE)
         next = w->woken_at + TIMER_PAUSE; /* several at once: a wake-up costs more than they do */
+    int64_t timer = wf_load(&w->timers->next);
+    next = next < timer ? next : timer;
     next = next < deadline ? next : deadline;
     next = next < again ? next : again;
+    wf_store(&w->sleeps_until, next);
 #ifdef WF_SEAM
     if (wf_clock_is_set() && next != INT64_MAX) /* that clock moves when a test says so: look often */
         return wf_clock_real() + 200 * WEFT_US;
@@ -177,10 +186,11 @@ void wf_idle(struct wf_worker *w, int64_t deadline)
         w->searching = false;
         wf_add(&s->searching, (uint32_t)-1);
     }
+    wf_store(&w->sleeps_until, INT64_MAX); /* until it is known: a timer is not to rely on the last sleep's */
     wf_driver_announce(&w->driver);
     list(w);
     say_before_looking(w);
-    tell_if_empty(s);
+    wf_idle_tell_if_empty(s);
     bool work_elsewhere = wf_pick_elsewhere(w);
     if (!work_elsewhere && wf_inbox_is_empty(&w->inbox) && !wf_load(&s->over) &&
         wf_load(&s->cancels) == w->cancelled_to)

@@ -9,6 +9,9 @@
 /* Sleeps until there is work, a sleeper's time has come or the deadline; may return for no reason. */
 void wf_idle(struct wf_worker *w, int64_t deadline);
 
+/* Tells who waits for the last fiber's end if that has come. Any thread, after a fence. */
+void wf_idle_tell_if_empty(weft_sched *s);
+
 /* Sleeps for a while whatever comes but for a wake. */
 void wf_idle_nap(struct wf_worker *w, int64_t ns);
 

@@ -7,6 +7,7 @@
 #include "sched/pick.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
+#include "sched/timer.h"
 #include "sched/wait.h"
 
 weft_fiber *weft_fiber_current(void)
@@ -103,7 +104,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         const struct wf_worker *w = s->worker[i];
         all.active += wf_load(&w->works);
         all.ready += wf_pick_here(w);
-        all.timers += wf_load(&w->counts.timers);
+        all.timers += wf_load(&w->counts.timers) + wf_load(&w->timers->pending);
         all.watches += wf_load(&w->counts.watches);
         all.spawned += wf_load(&w->counts.spawned);
         all.ended += wf_load(&w->counts.ended);

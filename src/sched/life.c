@@ -2,6 +2,7 @@
  * sched/life.c: making, starting, running, stopping and freeing a scheduler. Any thread.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
+#include "sched/timer.h"
 #include "stack/cache.h"
 
 #define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))
@@ -56,6 +58,8 @@ static void free_worker(weft_sched *s, struct wf_worker *w)
 {
     if (w->set)
         s->policy->end(w->set);
+    if (w->timers)
+        wf_timers_drop(w->timers);
     if (w->driver.io)
         w->driver.io->ops->drop(w->driver.io);
     wf_sys_free(w);
@@ -77,10 +81,11 @@ static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sc
     if (s->policy != &weft_fifo) {
         w->set = s->policy->begin(o->policy_arg);
         w->slice = s->policy == &weft_rr && o->policy_arg ? *(const weft_span *)o->policy_arg : s->policy->slice;
-        if (!w->set) {
-            wf_sys_free(w);
-            return NULL;
-        }
+    }
+    w->timers = wf_timers_new(w, w->now);
+    if (!w->timers || (s->policy != &weft_fifo && !w->set)) {
+        free_worker(s, w);
+        return NULL;
     }
     return w;
 }
@@ -224,8 +229,10 @@ int weft_sched_start(weft_sched *s)
         warm_up(s->worker[0]);
     s->told = false;
     wf_store(&s->cancels, 0);
-    for (unsigned i = 0; i < s->workers; i++)
+    for (unsigned i = 0; i < s->workers; i++) {
         s->worker[i]->cancelled_to = 0;
+        wf_timers_allow(s->worker[i]->timers, WF_TIMERS_OPEN);
+    }
     int rc = make_threads(s);
     wf_lock(&s->lock);
     s->stopping = false;
@@ -241,13 +248,14 @@ bool wf_sched_is_empty(const weft_sched *s)
 {
     /*
      * Ended ones are counted first: both only grow and no fiber ends before it was spawned, so if the sums are equal
-     * then there was a moment between the two with none.
+     * then there was a moment between the two with none. Timers that are awaited are counted like fibers: the fiber
+     * of one is spawned before the timer is settled.
      */
     uint64_t ended = 0, spawned = 0;
     for (unsigned i = 0; i < s->workers; i++)
-        ended += wf_load_acquire(&s->worker[i]->counts.ended);
+        ended += wf_load_acquire(&s->worker[i]->counts.ended) + wf_load_acquire(&s->worker[i]->timers->settled);
     for (unsigned i = 0; i < s->workers; i++)
-        spawned += wf_load_acquire(&s->worker[i]->counts.spawned);
+        spawned += wf_load_acquire(&s->worker[i]->counts.spawned) + wf_load_acquire(&s->worker[i]->timers->awaited);
     return ended == spawned + wf_load_acquire(&s->spawned_outside);
 }
 
@@ -323,6 +331,8 @@ static bool is_stuck(const weft_sched *s)
         if ((!caller && !wf_load(&w->driver.asleep)) || wf_load(&w->counts.timers) > 0 ||
             !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
             return false;
+        if (wf_load(&w->timers->awaited) != wf_load(&w->timers->settled))
+            return false;
         watches += wf_load(&w->counts.watches);
     }
     return watches == 0 && wf_load(&s->injected.count) == 0;
@@ -362,6 +372,13 @@ static int drain_and_tell(weft_sched *s, int64_t deadline)
     }
 }
 
+/* The recurring ones are left. No worker runs. */
+static void end_timers(weft_sched *s)
+{
+    for (unsigned i = 0; i < s->workers; i++)
+        wf_timers_cancel_all(s->worker[i]->timers, WF_TIMERS_CLOSING);
+}
+
 static int begin_stop(weft_sched *s)
 {
     int rc = 0;
@@ -372,8 +389,10 @@ static int begin_stop(weft_sched *s)
         rc = 1;
     if (rc == 0)
         s->stopping = true;
-    if (rc == 1)
+    if (rc == 1) {
         wf_store(&s->life, WF_STOPPED);
+        end_timers(s);
+    }
     wf_unlock(&s->lock);
     return rc;
 }
@@ -398,14 +417,18 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
     wf_lock(&s->lock);
     wf_store(&s->life, WF_DRAINING);
     wf_unlock(&s->lock);
+    for (unsigned i = 0; i < s->workers; i++)
+        wf_timers_allow(s->worker[i]->timers, WF_TIMERS_CLOSING);
     open_gate(s);
     rc = drain_and_tell(s, deadline.ns);
     if (rc == -ETIMEDOUT) {
         cancel_all(s);
         rc = drain(s, wf_clock_now() + GRACE);
     }
-    if (rc == 0)
+    if (rc == 0) {
         end_threads(s);
+        end_timers(s);
+    }
     wf_lock(&s->lock);
     s->stopping = false;
     if (rc == 0)
@@ -440,6 +463,8 @@ int weft_sched_free(weft_sched *s)
     drop_queued(s);
     if (s->use_caller)
         wf_worker_leave(s->worker[0]);
+    while (wf_load_acquire(&s->senders) != 0) /* pairs with wf_worker_send */
+        sched_yield();
     for (unsigned i = 0; i < s->workers; i++)
         free_worker(s, s->worker[i]);
     wf_sys_free(s);

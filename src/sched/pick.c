@@ -100,9 +100,16 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
 
 void wf_worker_send(struct wf_worker *w, weft_fiber *f)
 {
+    const struct wf_worker *here = wf_thread_now()->worker;
+    weft_sched *s = w->sched;
+    bool outside = !here || here->sched != s; /* else it is there as long as we are */
+    if (outside)
+        wf_add(&s->senders, 1);
     wf_inbox_push(&w->inbox, &f->link);
     wf_fence(); /* pairs with wf_idle's */
     wf_driver_wake(&w->driver);
+    if (outside)
+        wf_add(&s->senders, (uint32_t)-1); /* pairs with weft_sched_free */
 }
 
 void wf_pick_gather(struct wf_worker *w)

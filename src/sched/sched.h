@@ -34,6 +34,7 @@ struct weft_sched {
     struct wf_worker *idle; /* guarded by: idle_lock */
     uint32_t idle_count;    /* guarded by: idle_lock. atomic: others look */
     uint32_t searching;     /* atomic: workers that look for work in others' queues */
+    uint32_t senders;       /* atomic: outsiders that are waking a fiber, which may end before they are done */
 
     uint32_t empty_wanted; /* atomic: somebody waits for the last fiber's end */
     struct wf_lock empty_lock;
@@ -49,13 +50,16 @@ struct weft_sched {
 /* A copy that has every field of this version, with the defaults in place; 0 or -EINVAL. */
 int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs);
 
-/* Whether no fiber is left. Exact if the caller is the only one who could bring one. */
+/* Whether no fiber is left, and no timer that is to fire once. Exact if the caller is the only one who could bring one. */
 bool wf_sched_is_empty(const weft_sched *s);
 
 /* The scheduler that weft_run started; NULL: none. atomic */
 extern WF_HIDDEN weft_sched *wf_sched_default;
 /* Once it returns nobody uses the one before. */
 void wf_sched_set_default(weft_sched *s);
+/* That scheduler, or NULL, which stays what it is until the caller lets it go. Briefly: a lock is held meanwhile. */
+weft_sched *wf_sched_hold_default(void);
+void wf_sched_let_default_go(void);
 
 /* Prints the fibers of a scheduler (NULL: all) and returns how many there are. */
 int wf_dump(FILE *to, const weft_sched *s);

@@ -30,6 +30,17 @@ void wf_sched_set_default(weft_sched *s)
     wf_unlock(&default_lock);
 }
 
+weft_sched *wf_sched_hold_default(void)
+{
+    wf_lock(&default_lock);
+    return wf_load(&wf_sched_default);
+}
+
+void wf_sched_let_default_go(void)
+{
+    wf_unlock(&default_lock);
+}
+
 static int read_attr(weft_attr *mine, const weft_attr *theirs)
 {
     size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
@@ -247,10 +258,9 @@ static int spawn_here(weft_fiber **out, const weft_attr *attr, const char *site,
     t = wf_thread_now();
     if (t->worker)
         return spawn(t->worker->sched, out, attr, site, fn, arg);
-    wf_lock(&default_lock);
-    weft_sched *s = wf_load(&wf_sched_default);
+    weft_sched *s = wf_sched_hold_default();
     int rc = s ? spawn(s, out, attr, site, fn, arg) : fn ? -ENXIO : -EINVAL;
-    wf_unlock(&default_lock);
+    wf_sched_let_default_go();
     return rc;
 }
 
@@ -268,6 +278,23 @@ static inline weft_fiber *spawn_quickly(const char *site, weft_fn *fn, void *arg
     wf_store(&w->counts.spawned, w->counts.spawned + 1);
     wf_worker_push(w, f, WEFT_WHY_NEW);
     return f;
+}
+
+bool wf_spawn_on(struct wf_worker *w, const char *site, weft_fn *fn, void *arg)
+{
+    weft_fiber *f = wf_records_take(&w->records);
+    if (wf_unlikely(!f))
+        return false;
+    begin(f, wf_thread_id(w->thread), w->now, site, fn, arg, false);
+    f->class = w->sched->class;
+    if (w->set) { /* as bind() does */
+        f->special = f->bound = true;
+        wf_store(&f->home, w);
+    }
+    wf_store(&f->sched, w->sched);
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+    wf_worker_push(w, f, WEFT_WHY_NEW);
+    return true;
 }
 
 WF_ENTRY int weft_go_at(const char *site, weft_fn *fn, void *arg)

@@ -24,6 +24,7 @@
 #include "sched/pending.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
+#include "sched/timer.h"
 #include "sched/worker.h"
 
 struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
@@ -228,6 +229,7 @@ static void cancel_if_ours(weft_fiber *f, void *arg)
 void wf_cancel_all_of(struct wf_worker *w)
 {
     w->cancelled_to = wf_load(&w->sched->cancels);
+    wf_timers_cancel_all(w->timers, WF_TIMERS_CLOSED);
     wf_pool_walk(cancel_if_ours, w);
 }
 

@@ -12,6 +12,7 @@
 #include "sched/idle.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/timer.h"
 #include "sched/wait.h"
 #include "stack/cache.h"
 #include "stack/shared.h"
@@ -161,6 +162,8 @@ static void look_at_clock(struct wf_worker *w)
         w->eh = wf_eh_here();
     if (wf_wheel_count(&w->wheel) > 0)
         expire(w);
+    if (wf_load(&w->timers->next) <= w->now)
+        wf_timers_fire(w);
     if (wf_unlikely(w->now - w->settled > SETTLE_NS))
         settle_accounts(w);
 }

@@ -35,6 +35,8 @@
 #include "sched/driver.h"
 #include "time/wheel.h"
 
+struct wf_timers;
+
 /* Why a fiber gave its worker control. */
 enum wf_left {
     WF_LEFT_YIELD, /* ready again */
@@ -92,10 +94,11 @@ struct wf_worker {
     uint32_t random;
     int64_t settled; /* when it last gave records back */
 
-    pthread_t id;    /* owner: who starts and stops */
-    bool has_thread; /* owner: who starts and stops */
-    unsigned index;  /* const */
-    struct wf_wheel wheel;
+    pthread_t id;                     /* owner: who starts and stops */
+    bool has_thread;                  /* owner: who starts and stops */
+    unsigned index;                   /* const */
+    struct wf_wheel wheel;            /* of the deadlines of fibers that wait here */
+    struct wf_timers *timers;         /* const: with callbacks; see timer.h */
     struct wf_fifo waiting;           /* for a place in the ring, younger than all in it */
     struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come, and whose descriptor is ready */
     size_t pass_left;                 /* WEFT_DIRECT: fibers that are left of what was ready when the pass began */
@@ -105,7 +108,8 @@ struct wf_worker {
     /* Others write here. */
     struct wf_inbox inbox __attribute__((aligned(64)));
     struct wf_driver driver;
-    struct wf_ring ring; /* aligned by itself */
+    int64_t sleeps_until; /* atomic: asleep: when it wakes by itself. Written by the worker */
+    struct wf_ring ring;  /* aligned by itself */
 };
 
 /* A fiber that is to run on worker `w`, which the caller is, for the reason given. */
@@ -113,6 +117,9 @@ void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why);
 
 /* The same from any thread: by its inbox. */
 void wf_worker_send(struct wf_worker *w, weft_fiber *f);
+
+/* Spawns a detached fiber on worker `w`, which the caller is, though no fiber of it. False: no memory. */
+bool wf_spawn_on(struct wf_worker *w, const char *site, weft_fn *fn, void *arg);
 
 /* Wakes one idle worker if nobody is searching. Any thread, after work was published. */
 void wf_sched_wake_one(weft_sched *s);
@@ -146,7 +153,7 @@ bool wf_join_ended(weft_fiber *f);
 /* Releases a fiber that never began, with what it was given; its join is GONE. */
 void wf_fiber_drop(weft_fiber *f);
 
-/* Cancels every fiber that started on this worker, which the caller is. */
+/* Cancels every fiber that started on this worker, which the caller is, and its timers. */
 void wf_cancel_all_of(struct wf_worker *w);
 
 /* Called by a fiber: gives control to its worker; returns when it is picked again. */

@@ -331,13 +331,19 @@ IN_FIBER(errors_are_returned_and_errno_is_left_alone)
     return arg;
 }
 
+struct reader {
+    int fd, step;
+};
+
 static void *plain_thread(void *arg)
 {
-    int fd = *(int *)arg;
+    struct reader *r = arg;
     char buffer[8];
-    CHECK_INT(weft_read(fd, buffer, sizeof buffer, weft_in(3 * WEFT_MS)), ==, -ETIMEDOUT);
-    CHECK_INT(weft_read(fd, buffer, sizeof buffer, WEFT_FOREVER), ==, 2);
-    CHECK_INT(weft_read(fd, buffer, sizeof buffer, WEFT_FOREVER), ==, -EBADF);
+    CHECK_INT(weft_read(r->fd, buffer, sizeof buffer, weft_in(3 * WEFT_MS)), ==, -ETIMEDOUT);
+    put(&r->step, 1);
+    CHECK_INT(weft_read(r->fd, buffer, sizeof buffer, WEFT_FOREVER), ==, 2);
+    put(&r->step, 2);
+    CHECK_INT(weft_read(r->fd, buffer, sizeof buffer, WEFT_FOREVER), ==, -EBADF);
     return NULL;
 }
 
@@ -346,10 +352,12 @@ TEST(plain_threads_wait_too)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pair p = make_pair(kind);
-        pthread_t t = new_thread(plain_thread, &p.a);
-        usleep(10000);
+        struct reader r = {.fd = p.a};
+        pthread_t t = new_thread(plain_thread, &r);
+        AWAIT(seen(&r.step) == 1);
         CHECK_INT(weft_write(p.b, "ab", 2, WEFT_FOREVER), ==, 2);
-        usleep(10000);
+        AWAIT(seen(&r.step) == 2);
+        usleep(5000); /* it waits again, or finds it closed */
         CHECK_INT(weft_close(p.a), ==, 0);
         pthread_join(t, NULL);
         CHECK_INT(weft_close(p.b), ==, 0);

@@ -46,6 +46,7 @@ static union {
     char bytes[sizeof(weft_sched) + WORKERS * sizeof(struct wf_worker *)];
 } sched;
 static struct wf_worker workers[WORKERS];
+static struct wf_timers no_timers = {.next = INT64_MAX};
 static weft_fiber pieces[PIECES];
 static int made, done, times[PIECES]; /* plain: between two steps */
 static bool busy; /* workers are busy until others have begun what they could: all but the last worker */
@@ -85,7 +86,8 @@ static void set_up_of(unsigned count)
     memset(&sched, 0, sizeof sched);
     sched.it = (weft_sched){.workers = count, .policy = &weft_fifo, .life = WF_RUNNING};
     for (unsigned i = 0; i < count; i++) {
-        workers[i] = (struct wf_worker){.sched = &sched.it, .thread = &threads[i], .index = i, .random = i};
+        workers[i] = (struct wf_worker){
+            .sched = &sched.it, .thread = &threads[i], .index = i, .random = i, .timers = &no_timers};
         wf_wheel_init(&workers[i].wheel, 0);
         sched.it.worker[i] = &workers[i];
         threads[i].worker = &workers[i];

@@ -44,6 +44,7 @@ bool asymmetric;
 
 static struct wf_worker worker;
 static weft_sched scheduler;
+static struct wf_timers no_timers = {.next = INT64_MAX};
 static weft_fiber fiber;
 static const weft_time soon = {1}; /* a deadline: leave_waiting decides when it has passed */
 
@@ -57,7 +58,7 @@ static bool cancelled;                 /* a cancel has begun */
 static void set_up(void)
 {
     memset(threads, 0, sizeof threads);
-    worker = (struct wf_worker){.sched = &scheduler, .thread = &threads[0], .solo = true};
+    worker = (struct wf_worker){.sched = &scheduler, .thread = &threads[0], .solo = true, .timers = &no_timers};
     wf_wheel_init(&worker.wheel, 0);
     scheduler = (weft_sched){.workers = 1, .policy = &weft_fifo};
     fiber = (weft_fiber){.home = &worker, .state = WEFT_FIBER_RUNNING, .sched = &scheduler};

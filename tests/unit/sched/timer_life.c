@@ -1,0 +1,303 @@
+/*
+ * Timers and threads: which worker is woken for one, and what becomes of them when their scheduler stops.
+ */
+#include <weft/timer.h>
+
+#include "unit/sched/ground.h"
+
+static void fires(void *arg)
+{
+    more(arg);
+}
+
+static void never_fires(void *arg)
+{
+    (void)arg;
+    CHECK(false);
+}
+
+/* ---- weft_run, and threads beside it ---- */
+
+static void *adds_some(void *arg)
+{
+    for (int i = 1; i <= 10; i++)
+        CHECK_INT(weft_timer_new(NULL, i * WEFT_MS, false, NULL, fires, arg), ==, 0);
+    CHECK_INT(weft_timer_new(NULL, 1000 * WEFT_SEC, true, NULL, never_fires, NULL), ==, 0);
+    return NULL;
+}
+
+TEST(run_returns_when_those_that_fire_once_have_and_recurring_ones_end)
+{
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        int fired = 0;
+        int64_t begin = real_now();
+        in_a_fiber(workers, adds_some, &fired);
+        CHECK_INT(seen(&fired), ==, 10);
+        CHECK_INT(real_now() - begin, >=, 10 * WEFT_MS);
+    }
+}
+
+struct early {
+    int64_t added, fired;
+    int done;
+    weft_fiber *sleeper;
+};
+
+static void notes_when(void *arg)
+{
+    struct early *e = arg;
+    e->fired = real_now();
+    put(&e->done, 1);
+}
+
+static void *adds_10_ms(void *arg)
+{
+    struct early *e = arg;
+    AWAIT(figures(weft_sched_current()).sleeping == 1 &&
+          figures(weft_sched_current()).idle == figures(weft_sched_current()).workers);
+    e->added = real_now();
+    CHECK_INT(weft_timer_new(NULL, 10 * WEFT_MS, false, NULL, notes_when, e), ==, 0);
+    AWAIT(seen(&e->done));
+    CHECK_INT(weft_cancel(e->sleeper), ==, 0);
+    return NULL;
+}
+
+static void *sleeps_10_s(void *arg)
+{
+    struct early *e = arg;
+    e->sleeper = weft_fiber_current();
+    pthread_t other = new_thread(adds_10_ms, arg);
+    CHECK_INT(weft_sleep(10 * WEFT_SEC), ==, -ECANCELED);
+    pthread_join(other, NULL);
+    return NULL;
+}
+
+TEST(a_worker_that_sleeps_for_longer_is_woken_for_a_timer)
+{
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        struct early e = {0};
+        in_a_fiber(workers, sleeps_10_s, &e);
+        CHECK_INT(e.fired - e.added, >=, 10 * WEFT_MS);
+        CHECK_INT(e.fired - e.added, <, 5 * WEFT_SEC); /* not at the end of the sleep */
+    }
+}
+
+/* How often a thread has gone to sleep so far. */
+static long sleeps_of(pid_t tid)
+{
+    char path[64], line[256];
+    long n = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+    if (f)
+        fclose(f);
+    return n;
+}
+
+struct thousand {
+    pid_t worker;
+    weft_fiber *first;
+    weft_timer *timers[1000];
+    long sleeps;
+};
+
+static void *adds_a_thousand(void *arg)
+{
+    struct thousand *t = arg;
+    weft_sched *s = weft_sched_current();
+    for (int i = 0; i < 50; i++) /* what is kept and not needed has been given back, and it sleeps for long */
+        AWAIT(figures(s).idle == 1);
+    long before = sleeps_of(t->worker);
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(weft_timer_new(&t->timers[i], 100 * WEFT_SEC, false, NULL, never_fires, NULL), ==, 0);
+    AWAIT(figures(s).idle == 1);
+    t->sleeps = before < 0 ? -1 : sleeps_of(t->worker) - before;
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(weft_timer_free(t->timers[i]), ==, 1);
+    weft_unpark(t->first);
+    return NULL;
+}
+
+static void *waits_for_a_thousand(void *arg)
+{
+    struct thousand *t = arg;
+    t->worker = gettid();
+    t->first = weft_fiber_current();
+    pthread_t other = new_thread(adds_a_thousand, arg);
+    CHECK_INT(weft_park(weft_in(1000 * WEFT_SEC)), ==, 0);
+    pthread_join(other, NULL);
+    return NULL;
+}
+
+TEST(a_thousand_timers_wake_it_once)
+{
+    static struct thousand t;
+    in_a_fiber(1, waits_for_a_thousand, &t);
+    if (t.sleeps < 0)
+        SKIP("/proc does not say how often a thread has slept");
+    CHECK_INT(t.sleeps, <=, 4); /* for the first; and a few to give back what is kept and not needed */
+}
+
+/* ---- stopping ---- */
+
+static void *adds_one_for_later(void *arg)
+{
+    return ptr(weft_timer_new(NULL, 30 * WEFT_MS, false, NULL, fires, arg));
+}
+
+TEST(stop_waits_for_one_that_fires_once)
+{
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        int fired = 0;
+        weft_sched *s = running_sched(threads);
+        CHECK_INT((intptr_t)ended(go_on(s, adds_one_for_later, &fired)), ==, 0);
+        CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+        CHECK_INT(seen(&fired), ==, 1);
+        CHECK_INT(weft_sched_free(s), ==, 0);
+    }
+}
+
+static weft_timer *recurring;
+
+static void *adds_recurring(void *arg)
+{
+    return ptr(weft_timer_new(&recurring, 50 * WEFT_US, true, NULL, fires, arg));
+}
+
+TEST(stop_ends_recurring_ones_and_their_handles_outlive_the_scheduler)
+{
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        int fired = 0;
+        weft_sched *s = running_sched(threads);
+        CHECK_INT((intptr_t)ended(go_on(s, adds_recurring, &fired)), ==, 0);
+        AWAIT(seen(&fired) >= 5);
+        CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+        int then = seen(&fired);
+        CHECK_INT(figures(s).timers, ==, 0);
+        CHECK_INT(weft_timer_refresh(recurring), ==, -ESRCH);
+        CHECK_INT(weft_sched_free(s), ==, 0);
+        CHECK_INT(weft_timer_cancel(recurring), ==, 0);
+        CHECK_INT(weft_timer_reset(recurring, 1, true), ==, -ESRCH);
+        CHECK_INT(weft_timer_next(recurring).ns, ==, INT64_MAX);
+        weft_timer_missed(recurring);
+        CHECK_INT(weft_timer_free(recurring), ==, 0);
+        CHECK_INT(seen(&fired), ==, then);
+    }
+}
+
+static weft_timer *pending[2];
+
+static void *adds_for_far_away(void *arg)
+{
+    CHECK_INT(weft_timer_new(&pending[0], 1000 * WEFT_SEC, false, NULL, never_fires, NULL), ==, 0);
+    CHECK_INT(weft_timer_new(&pending[1], 1000 * WEFT_SEC, true, NULL, never_fires, NULL), ==, 0);
+    return arg;
+}
+
+static void *tries_when_cancelled(void *arg)
+{
+    weft_timer *t = NULL;
+    CHECK_INT(weft_sleep(1000 * WEFT_SEC), ==, -ECANCELED);
+    return ptr(weft_timer_new(&t, WEFT_MS, false, NULL, fires, arg));
+}
+
+TEST(at_the_deadline_of_a_stop_they_are_cancelled)
+{
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        int fired = 0;
+        weft_sched *s = running_sched(threads);
+        ended(go_on(s, adds_for_far_away, NULL));
+        weft_fiber *f = go_on(s, tries_when_cancelled, &fired);
+        CHECK_INT(weft_sched_stop(s, weft_in(3 * WEFT_MS)), ==, 0);
+        CHECK_INT((intptr_t)ended(f), ==, -ECANCELED);
+        CHECK_INT(figures(s).timers, ==, 0);
+        for (int i = 0; i < 2; i++) {
+            CHECK_INT(weft_timer_cancel(pending[i]), ==, 0);
+            CHECK_INT(weft_timer_free(pending[i]), ==, 0);
+        }
+        CHECK_INT(weft_sched_start(s), ==, 0); /* and it takes timers again */
+        CHECK_INT((intptr_t)ended(go_on(s, adds_one_for_later, &fired)), ==, 0);
+        end_sched(s);
+        CHECK_INT(seen(&fired), ==, 1);
+    }
+}
+
+TEST(a_cancel_by_another_thread_lets_a_stop_end)
+{
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        void *rc = ptr(1);
+        weft_sched *s = running_sched(threads);
+        ended(go_on(s, adds_for_far_away, NULL));
+        pthread_t other = new_thread(stops, s);
+        await_draining(s);
+        AWAIT(figures(s).idle == threads);
+        CHECK_INT(weft_timer_free(pending[0]), ==, 1);
+        pthread_join(other, &rc);
+        CHECK_PTR(rc, ==, NULL);
+        CHECK_INT(weft_timer_free(pending[1]), ==, 0);
+        CHECK_INT(weft_sched_free(s), ==, 0);
+    }
+}
+
+/* While it drains: its own callbacks may bring more, others may not. */
+struct chain {
+    weft_sched *s;
+    int left, recurring_rc;
+};
+
+static void goes_on(void *arg)
+{
+    struct chain *c = arg;
+    c->recurring_rc = weft_timer_new(NULL, WEFT_MS, true, NULL, never_fires, NULL);
+    if (--c->left > 0)
+        CHECK_INT(weft_timer_new(NULL, WEFT_MS, false, NULL, goes_on, c), ==, 0);
+}
+
+static void *begins_when_it_drains(void *arg)
+{
+    struct chain *c = arg;
+    while (weft_timer_new(NULL, 1000 * WEFT_SEC, true, NULL, never_fires, NULL) == 0)
+        weft_yield();
+    return ptr(weft_timer_new(NULL, WEFT_MS, false, NULL, goes_on, c));
+}
+
+TEST(callbacks_may_add_timers_while_it_drains)
+{
+    struct chain c = {.left = 5};
+    void *rc = ptr(1);
+    c.s = running_sched(2);
+    weft_fiber *f = go_on(c.s, begins_when_it_drains, &c);
+    pthread_t other = new_thread(stops, c.s);
+    CHECK_INT((intptr_t)ended(f), ==, 0);
+    pthread_join(other, &rc);
+    CHECK_PTR(rc, ==, NULL);
+    CHECK_INT(c.left, ==, 0);
+    CHECK_INT(c.recurring_rc, ==, -ESHUTDOWN);
+    CHECK_INT(weft_sched_free(c.s), ==, 0);
+}
+
+TEST(a_scheduler_that_never_ran_is_freed_with_its_timers)
+{
+    weft_timer *t = NULL;
+    weft_sched *s = new_sched(1, true);
+    CHECK_INT(weft_timer_new(&t, 0, false, NULL, never_fires, NULL), ==, 0);
+    CHECK_INT(weft_timer_new(NULL, 0, true, NULL, never_fires, NULL), ==, -EINVAL);
+    CHECK_INT(weft_timer_new(NULL, 1, true, NULL, never_fires, NULL), ==, 0);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+    CHECK_INT(weft_timer_cancel(t), ==, 0);
+    CHECK_INT(weft_timer_free(t), ==, 0);
+    s = new_sched(1, true);
+    CHECK_INT(weft_timer_new(&t, 1, true, NULL, never_fires, NULL), ==, 0);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0); /* there is nothing to wait for */
+    CHECK_INT(weft_timer_free(t), ==, 0);
+    CHECK_INT(weft_timer_new(&t, 1, false, NULL, never_fires, NULL), ==, -ESHUTDOWN);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+}
+
+TESTS(sched_timer_life, run_returns_when_those_that_fire_once_have_and_recurring_ones_end,
+      a_worker_that_sleeps_for_longer_is_woken_for_a_timer, a_thousand_timers_wake_it_once,
+      stop_waits_for_one_that_fires_once, stop_ends_recurring_ones_and_their_handles_outlive_the_scheduler,
+      at_the_deadline_of_a_stop_they_are_cancelled, a_cancel_by_another_thread_lets_a_stop_end,
+      callbacks_may_add_timers_while_it_drains, a_scheduler_that_never_ran_is_freed_with_its_timers)
