@@ -6,15 +6,15 @@
  * fibers may wait on one descriptor, in both directions, on different workers. A call that a signal interrupts goes on.
  * On a plain thread every call works too, and blocks the thread.
  *
- * Close a descriptor that fibers may be waiting on by weft_close: they get -EBADF at once, and none of them touches
- * whatever gets the same number next. One that is closed by close(2) or dup2(2) behind this library's back, and reused,
- * is noticed within a second.
+ * Close by weft_close whatever these calls were used on: who waits gets -EBADF at once, none of them touches whatever gets
+ * the same number next, and what is known about the number is forgotten. One that is closed by close(2) or dup2(2) behind
+ * this library's back, and reused, does not hang: a wait looks again after 50 ms (at most 0.8 s).
  *
  * Buffers, and whatever else a call is given, must not lie on the shared stack of another fiber.
  *
  * Failure: a negative errno. Beside what the system call may say: -ETIMEDOUT past the deadline, -EAGAIN with WEFT_NOW,
- * -ECANCELED the fiber was cancelled, -EBADF closed meanwhile. In each of these cases nothing was read or written, unless
- * the call says otherwise.
+ * -ECANCELED the fiber was cancelled and would have to wait (what is there it still gets), -EBADF closed meanwhile. In each
+ * of these cases nothing was read or written, unless the call says otherwise.
  */
 #ifndef WEFT_IO_H
 #define WEFT_IO_H
@@ -189,7 +189,8 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
  *
  * Returns: 0, or a negative errno
  * Context: fiber | any thread
- * Blocks:  as close(2), and while another thread is in a call on it that does not wait
+ * Blocks:  as close(2), and until calls on it that are under way have ended: with io_uring that takes until the workers
+ *          that made them look at their rings
  * Owns:    takes fd
  */
 WEFT_API int weft_close(int fd);

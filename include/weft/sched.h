@@ -110,7 +110,7 @@ WEFT_API int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opt
 /**
  * Makes a scheduler. No thread is made yet.
  *
- * Returns: 0, -EINVAL no out, more than 1024 threads, an unknown dispatch, WEFT_DIRECT with another policy than
+ * Returns: 0, -EINVAL no out, more than 1024 threads, an unknown dispatch or io, WEFT_DIRECT with another policy than
  *          weft_fifo, a policy without its functions, a stack that is too small; -EBUSY with use_caller: the calling
  *          thread is worker 0 of another scheduler; -EDEADLK with use_caller: called in a fiber; -ENOMEM
  * Context: any thread

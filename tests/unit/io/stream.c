@@ -331,6 +331,53 @@ IN_FIBER(errors_are_returned_and_errno_is_left_alone)
     return arg;
 }
 
+/* On a shared stack: the buffer is elsewhere while others run. */
+static void *echoes_with_a_buffer_of_its_own(void *arg)
+{
+    int fd = *(int *)arg;
+    for (unsigned char round = 0; round < 20; round++) {
+        unsigned char buffer[200];
+        memset(buffer, 0xee, sizeof buffer);
+        CHECK_INT(weft_read_full(fd, buffer, 100, NULL, WEFT_FOREVER), ==, 100);
+        for (int i = 0; i < 100; i++)
+            CHECK_INT(buffer[i], ==, (unsigned char)(round + i));
+        CHECK_INT(buffer[100], ==, 0xee);
+        weft_yield();
+        CHECK_INT(weft_write_all(fd, buffer, 100, NULL, WEFT_FOREVER), ==, 100);
+    }
+    return NULL;
+}
+
+IN_FIBER(fibers_on_a_shared_stack_read_and_write)
+{
+    enum { FIBERS = 5 };
+    weft_stacks *pool = NULL;
+    struct pair p[FIBERS];
+    weft_fiber *f[FIBERS] = {NULL};
+    CHECK_INT(weft_stacks_new(&pool, 1, 0), ==, 0);
+    for (int i = 0; i < FIBERS; i++) {
+        p[i] = i % 2 ? unix_pair(SOCK_STREAM) : tcp_pair();
+        CHECK_INT(weft_go_with(&f[i], &(weft_attr){.shared = pool}, echoes_with_a_buffer_of_its_own, &p[i].a), ==, 0);
+    }
+    for (unsigned char round = 0; round < 20; round++) {
+        unsigned char out[100], in[100];
+        for (int i = 0; i < 100; i++)
+            out[i] = (unsigned char)(round + i);
+        for (int i = 0; i < FIBERS; i++)
+            CHECK_INT(weft_write_all(p[i].b, out, 100, NULL, WEFT_FOREVER), ==, 100);
+        for (int i = 0; i < FIBERS; i++) {
+            CHECK_INT(weft_read_full(p[i].b, in, 100, NULL, WEFT_FOREVER), ==, 100);
+            CHECK(memcmp(in, out, 100) == 0);
+        }
+    }
+    for (int i = 0; i < FIBERS; i++) {
+        ended(f[i]);
+        close_pair(p[i]);
+    }
+    CHECK_INT(weft_stacks_free(pool), ==, 0);
+    return arg;
+}
+
 struct reader {
     int fd, step;
 };
@@ -369,4 +416,4 @@ TESTS(io_stream, a_read_waits_for_bytes, a_megabyte_comes_through_in_order, a_re
       a_number_that_was_closed_elsewhere_and_reused_does_not_hang, a_fiber_that_waits_is_cancelled,
       the_last_bytes_and_the_end_may_come_together, one_half_may_be_closed, a_reset_is_told,
       vectors_are_filled_in_order, read_full_says_how_much_there_was, errors_are_returned_and_errno_is_left_alone,
-      plain_threads_wait_too)
+      fibers_on_a_shared_stack_read_and_write, plain_threads_wait_too)
