@@ -6,7 +6,8 @@
  *
  * BENCH is echo-CONNECTIONS or echo-CONNECTIONS-KILOBYTESk. PROGRAM is the server (server.h). Server and generator have a CPU
  * each. After a time to warm up, messages and the server's CPU time are counted for the given time, then its system calls
- * for a quarter of it; at last everything that is under way must come back.
+ * for a quarter of it. Each of the three begins and ends with nothing under way, so that what is counted is all of what so
+ * many messages cost; and nothing may be lost.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +32,7 @@
 #define OTHER_DESCRIPTORS 64 /* in either process */
 #define OFFSETS 8191         /* messages are pieces of one long text that start here or there; prime */
 #define ROOM 65536
+#define MESSAGES_MIN 5 /* of each connection, in each of the three times */
 
 struct connection {
     int fd;
@@ -45,13 +47,11 @@ static struct {
     size_t bytes;
     size_t under_way; /* messages */
     uint64_t answered;
-    bool ending;    /* no more is sent */
-    bool measuring; /* latencies count */
+    bool ending;             /* no more is sent */
+    struct latency *latency; /* where latencies count, or NULL */
     int set;
     unsigned char *text;
 } load;
-
-static struct latency latency;
 
 static int64_t now_ns(void)
 {
@@ -211,8 +211,8 @@ static void take_answer(struct connection *c)
         return;
     now = now_ns();
     load.answered++;
-    if (load.measuring)
-        latency_add(&latency, now - c->sent_at);
+    if (load.latency)
+        latency_add(load.latency, now - c->sent_at);
     if (load.ending)
         return;
     c->sent_at = now;
@@ -230,22 +230,24 @@ static void take_answers(void)
         take_answer(events[i].data.ptr);
 }
 
-/* For this time at least, and until so many answers have come. Returns how many it were. */
-static uint64_t go_on(double ms, uint64_t answers)
+/* Puts the server under load for this time, or a little longer. Returns how many messages it was. */
+static uint64_t run_for(double ms)
 {
-    uint64_t before = load.answered;
     int64_t end = now_ns() + (int64_t)(ms * 1e6);
 
-    while (now_ns() < end || load.answered - before < answers)
+    load.answered = 0;
+    load.ending = false;
+    start_all();
+    while (now_ns() < end || load.answered < MESSAGES_MIN * load.count)
         take_answers();
-    return load.answered - before;
+    load.ending = true;
+    while (load.under_way > 0)
+        take_answers();
+    return load.answered;
 }
 
 static void end_all(const struct child *server)
 {
-    load.ending = true;
-    while (load.under_way > 0)
-        take_answers();
     child_check(server);
     for (size_t i = 0; i < load.count; i++)
         close(load.connections[i].fd);
@@ -263,26 +265,26 @@ static void count_calls(struct child *server, double budget_ms, char *text, size
         snprintf(text, size, "calls_na=%s ", why);
         return;
     }
-    answers = go_on(budget_ms / 4, load.count);
+    answers = run_for(budget_ms / 4);
     snprintf(text, size, "calls=%.4f ", (double)child_calls(server) / (double)answers);
 }
 
 static void measure(struct child *server, double budget_ms)
 {
+    static struct latency latency;
     char params[200], calls[64];
     struct case_memory memory;
     int64_t cpu, start, took;
     uint64_t answers;
 
-    start_all();
-    go_on(budget_ms / 5, load.count);
-    load.measuring = true;
+    run_for(budget_ms / 5);
+    load.latency = &latency;
     start = now_ns();
     cpu = child_cpu_ns(server);
-    answers = go_on(budget_ms, load.count);
+    answers = run_for(budget_ms);
     cpu = child_cpu_ns(server) - cpu;
     took = now_ns() - start;
-    load.measuring = false;
+    load.latency = NULL;
     memory = case_memory_of(server->pid);
     count_calls(server, budget_ms, calls, sizeof(calls));
     end_all(server);

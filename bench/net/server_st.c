@@ -1,5 +1,6 @@
 /*
- * server_st.c: State Threads on epoll, one of its threads for each connection.
+ * server_st.c: State Threads, one of its threads for each connection. It waits by poll: Debian's is built without epoll, and
+ * by select it has 1024 descriptors at most.
  */
 #include <st.h>
 
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
     st_netfd_t listener, peer;
 
     server = server_open(argc, argv);
-    if (st_set_eventsys(ST_EVENTSYS_ALT) != 0 || st_init() != 0)
+    if (st_set_eventsys(ST_EVENTSYS_POLL) != 0 || st_init() != 0)
         case_na("st_init: %s", strerror(errno));
     listener = st_netfd_open_socket(server.listener);
     if (!listener)
