@@ -128,7 +128,7 @@ static void count_thread(struct child *child, struct perf_event_attr *attr, pid_
         child->counters[child->threads++] = fd;
 }
 
-const char *child_count_calls(struct child *child)
+const char *child_prepare_counting(struct child *child)
 {
     struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .disabled = 1, .inherit = 1};
     long long id = event_id();
@@ -149,9 +149,13 @@ const char *child_count_calls(struct child *child)
     closedir(tasks);
     if (child->threads == 0)
         return "perf_event_open_fails";
+    return NULL;
+}
+
+void child_count_calls(const struct child *child)
+{
     for (unsigned i = 0; i < child->threads; i++)
         ioctl(child->counters[i], PERF_EVENT_IOC_ENABLE, 0);
-    return NULL;
 }
 
 uint64_t child_calls(struct child *child)

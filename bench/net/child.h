@@ -35,10 +35,13 @@ void child_check(const struct child *child);
 void child_end(const struct child *child);
 
 /**
- * Counts its system calls from now on. All of the machine's become slower by that, so it is no time to measure time.
- * Returns NULL, or why it cannot be done.
+ * Prepares to count its system calls, which takes a while. All of the machine's become slower by that, so from now on is no
+ * time to measure time. Returns NULL, or why it cannot be done.
  */
-const char *child_count_calls(struct child *child);
+const char *child_prepare_counting(struct child *child);
+
+/** Counts from now on. */
+void child_count_calls(const struct child *child);
 
 /** How many there were. Ends the counting. */
 uint64_t child_calls(struct child *child);
