@@ -6,7 +6,7 @@
  *
  * BENCH is echo-CONNECTIONS or echo-CONNECTIONS-KILOBYTESk. PROGRAM is the server (server.h). Server and generator have a CPU
  * each. After a time to warm up, messages and the server's CPU time are counted for the given time, then its system calls
- * for a quarter of it. Each of the three begins and ends with nothing under way, so that what is counted is all of what so
+ * for half of it. Each of the three begins and ends with nothing under way, so that what is counted is all of what so
  * many messages cost; and nothing may be lost.
  */
 #include <arpa/inet.h>
@@ -268,7 +268,7 @@ static void count_calls(struct child *server, double budget_ms, char *text, size
     }
     run_for(0); /* it was left alone for a while */
     child_count_calls(server);
-    answers = run_for(budget_ms / 4);
+    answers = run_for(budget_ms / 2);
     snprintf(text, size, "calls=%.4f ", (double)child_calls(server) / (double)answers);
 }
 

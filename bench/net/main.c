@@ -34,7 +34,7 @@ static const struct bench_figure figures[] = {
 
 static const struct bench benches[] = {
     {"echo-1", "CPU time of the server for one message of 64 bytes, one connection", "ns",
-     .full = {7, 500}, .quick = {3, 50}, rows, figures},
+     .full = {7, 500}, .quick = {2, 50}, rows, figures},
     {"echo-100", "CPU time of the server for one message of 64 bytes, 100 connections", "ns",
      .full = {9, 500}, .quick = {3, 50}, rows, figures},
     {"echo-1000", "CPU time of the server for one message of 64 bytes, 1,000 connections", "ns",
@@ -42,7 +42,7 @@ static const struct bench benches[] = {
     {"echo-10000", "CPU time of the server for one message of 64 bytes, 10,000 connections", "ns",
      .full = {7, 1000}, .quick = {1, 100}, rows, figures},
     {"echo-100-16k", "CPU time of the server for one message of 16 KiB, 100 connections", "ns",
-     .full = {7, 500}, .quick = {3, 50}, rows, figures},
+     .full = {7, 500}, .quick = {2, 50}, rows, figures},
     {0},
 };
 
