@@ -33,10 +33,10 @@ stress: ## ten minutes of the tests under load, in the builds dev, asan, tsan an
 	@tools/setup run test
 	@tools/test stress
 
-bench: ## measure: coroutines, then fibers; BENCH_ARGS="..." go to both programs
+bench: ## measure: coroutines, fibers, connections; BENCH_ARGS="..." go to all three programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	build/release/bench/bench-coro $(BENCH_ARGS); coro=$$?; build/release/bench/bench-sched $(BENCH_ARGS) && exit $$coro
+	status=0; for name in coro sched net; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run

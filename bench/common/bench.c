@@ -34,7 +34,7 @@ static void print_usage(FILE *f, const struct bench_suite *suite)
 {
     fprintf(f,
             "usage: %s [OPTION...]\n"
-            "  --quick        short runs: at most 40 s in all\n"
+            "  --quick        short runs: at most a minute in all\n"
             "  --only BENCH   only this one; may be repeated, and may be a list with commas\n"
             "  --json FILE    write a JSON object a line for each library of each bench\n"
             "  --help         this text\n",
@@ -150,18 +150,18 @@ static bool all_sound(const struct bench *bench, const struct result *results)
     return sound;
 }
 
-/* The result of a library in the bench whose name has this length, or NULL if it has no figure. */
-static const struct result *find_result(const struct bench_suite *suite, const struct result results[][BENCH_ROWS_MAX],
-                                        const char *name, size_t length, const char *library)
+/* A figure of a library in the bench whose name has this length, or NULL if there is none. */
+static const struct series *find_series(const struct bench_suite *suite, const struct result results[][BENCH_ROWS_MAX],
+                                        const char *name, size_t length, const char *library, const char *figure)
 {
     for (size_t i = 0; suite->benches[i].name; i++)
         if (strlen(suite->benches[i].name) == length && !strncmp(suite->benches[i].name, name, length))
-            return result_find(&suite->benches[i], results[i], library);
+            return result_find(&suite->benches[i], results[i], library, figure);
     return NULL;
 }
 
 /* What a limit's `reference` names: "LIBRARY" or "BENCH: LIBRARY". */
-static const struct result *find_reference(const struct bench_suite *suite,
+static const struct series *find_reference(const struct bench_suite *suite,
                                            const struct result results[][BENCH_ROWS_MAX],
                                            const struct bench_limit *limit)
 {
@@ -170,26 +170,31 @@ static const struct result *find_reference(const struct bench_suite *suite,
     if (!limit->reference)
         return NULL;
     if (!colon)
-        return find_result(suite, results, limit->bench, strlen(limit->bench), limit->reference);
-    return find_result(suite, results, limit->reference, (size_t)(colon - limit->reference), colon + 2);
+        return find_series(suite, results, limit->bench, strlen(limit->bench), limit->reference, limit->figure);
+    return find_series(suite, results, limit->reference, (size_t)(colon - limit->reference), colon + 2, limit->figure);
 }
 
-static void report_limits(const struct bench_suite *suite, const struct plan *plan,
+/* Returns false if one was missed that must not be. */
+static bool report_limits(const struct bench_suite *suite, const struct plan *plan,
                           const struct result results[][BENCH_ROWS_MAX])
 {
-    bool first = true;
+    bool first = true, sound = true;
 
     for (const struct bench_limit *limit = suite->limits; limit->bench; limit++)
         for (size_t i = 0; suite->benches[i].name; i++)
             if (plan->chosen[i] && !strcmp(suite->benches[i].name, limit->bench)) {
+                const struct bench *bench = &suite->benches[i];
                 if (first)
-                    printf("\njudged%55s %10s %10s\n", "by medians", "by mins", "limit");
+                    printf("\njudged%67s %10s %12s\n", "by medians", "by mins", "limit");
                 first = false;
-                report_limit(limit, suite->benches[i].unit, result_find(&suite->benches[i], results[i], limit->library),
-                             find_reference(suite, results, limit));
+                if (!report_limit(limit, bench, result_find(bench, results[i], limit->library, limit->figure),
+                                  find_reference(suite, results, limit)) &&
+                    limit->must)
+                    sound = false;
             }
     if (!first)
         printf("Limits are goals for a quiet machine, judged by medians; one that is missed is not an error.\n");
+    return sound;
 }
 
 int bench_main(int argc, char **argv, const struct bench_suite *suite)
@@ -216,7 +221,7 @@ int bench_main(int argc, char **argv, const struct bench_suite *suite)
             report_json(json, bench, results[i]);
         sound = all_sound(bench, results[i]) && sound;
     }
-    report_limits(suite, &plan, results);
+    sound = report_limits(suite, &plan, results) && sound;
     if (json && (ferror(json) | fclose(json)) != 0) {
         fprintf(stderr, "%s: cannot write %s: %s\n", suite->name, plan.json_path, strerror(errno));
         return EXIT_FAILED;

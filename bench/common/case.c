@@ -84,12 +84,24 @@ static double proc_kib(const char *path, const char *name)
     return kib;
 }
 
-struct case_memory case_memory_now(void)
+static struct case_memory memory(const char *status)
 {
     struct case_memory m;
-    m.rss = proc_kib("/proc/self/status", "VmRSS") * 1024;
-    m.pte = proc_kib("/proc/self/status", "VmPTE") * 1024;
+    m.rss = proc_kib(status, "VmRSS") * 1024;
+    m.pte = proc_kib(status, "VmPTE") * 1024;
     return m;
+}
+
+struct case_memory case_memory_now(void)
+{
+    return memory("/proc/self/status");
+}
+
+struct case_memory case_memory_of(pid_t pid)
+{
+    char status[64];
+    snprintf(status, sizeof(status), "/proc/%d/status", (int)pid);
+    return memory(status);
 }
 
 void case_ok_memory(struct case_memory before, struct case_memory now, size_t count)

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,13 +38,16 @@ typedef void case_batch(void *ctx, size_t n);
  */
 double case_time(double budget_ms, case_batch *batch, void *ctx, double per);
 
-/** What the process occupies, in bytes, as /proc/self/status has it. */
+/** What a process occupies, in bytes, as its /proc/PID/status has it. */
 struct case_memory {
     double rss; /* VmRSS */
     double pte; /* VmPTE: the page tables */
 };
 
 struct case_memory case_memory_now(void);
+
+/** The same of another process. */
+struct case_memory case_memory_of(pid_t pid);
 
 /**
  * The answer of an rss bench: what `count` coroutines have added to `before`. Figures of `now` are those of the moment

@@ -14,33 +14,101 @@ static int by_value(const void *a, const void *b)
 
 void result_sort(struct result *r)
 {
-    qsort(r->values, r->runs, sizeof(r->values[0]), by_value);
+    for (size_t i = 0; i < sizeof(r->series) / sizeof(r->series[0]); i++)
+        qsort(r->series[i].values, r->series[i].count, sizeof(r->series[i].values[0]), by_value);
 }
 
-double result_median(const struct result *r)
+double series_median(const struct series *s)
 {
-    return (r->values[(r->runs - 1) / 2] + r->values[r->runs / 2]) / 2;
+    return (s->values[(s->count - 1) / 2] + s->values[s->count / 2]) / 2;
 }
 
-double result_min(const struct result *r)
+double series_min(const struct series *s)
 {
-    return r->values[0];
+    return s->values[0];
 }
 
-const struct result *result_find(const struct bench *bench, const struct result *results, const char *library)
+static const struct bench_figure *next_figure(const struct bench *bench, const struct bench_figure *last)
+{
+    const struct bench_figure *figure = last ? last + 1 : bench->figures;
+    return figure && figure->key ? figure : NULL;
+}
+
+/* The result of the row whose name has this length, or NULL if there is none or it has no run. */
+static const struct result *find_row(const struct bench *bench, const struct result *results, const char *library,
+                                     size_t length)
 {
     for (size_t i = 0; bench->rows[i].library; i++)
-        if (!strcmp(bench->rows[i].library, library))
-            return results[i].state == RESULT_OK && results[i].runs > 0 ? &results[i] : NULL;
+        if (strlen(bench->rows[i].library) == length && !strncmp(bench->rows[i].library, library, length))
+            return results[i].state == RESULT_OK && results[i].series[0].count > 0 ? &results[i] : NULL;
     return NULL;
+}
+
+static const struct result *faster_row(const struct bench *bench, const struct result *results, const char *libraries)
+{
+    size_t length = strcspn(libraries, "|");
+    const struct result *one = find_row(bench, results, libraries, length), *other;
+
+    if (!libraries[length])
+        return one;
+    other = faster_row(bench, results, libraries + length + 1);
+    if (!one || !other)
+        return one ? one : other;
+    return series_median(&one->series[0]) <= series_median(&other->series[0]) ? one : other;
+}
+
+const struct series *result_find(const struct bench *bench, const struct result *results, const char *library,
+                                 const char *figure)
+{
+    const struct result *r = faster_row(bench, results, library);
+    const struct series *s = r ? &r->series[0] : NULL;
+
+    if (!s || !figure)
+        return s;
+    for (const struct bench_figure *f = next_figure(bench, NULL); f; f = next_figure(bench, f))
+        if (!strcmp(f->key, figure))
+            return r->series[1 + (f - bench->figures)].count > 0 ? &r->series[1 + (f - bench->figures)] : NULL;
+    return NULL;
+}
+
+static bool is_figure(const struct bench *bench, const char *param)
+{
+    for (const struct bench_figure *f = next_figure(bench, NULL); f; f = next_figure(bench, f))
+        if (!strncmp(param, f->key, strlen(f->key)) && param[strlen(f->key)] == '=')
+            return true;
+    return false;
+}
+
+static void print_head(const struct bench *bench)
+{
+    printf("\n%s: %s, %s\n", bench->name, bench->title, bench->unit);
+    printf("  %-20s %10s %10s %8s %5s", "library", "median", "min", "ratio", "runs");
+    for (const struct bench_figure *f = next_figure(bench, NULL); f; f = next_figure(bench, f))
+        printf(" %10s", f->unit);
+    printf("\n");
+}
+
+/* The medians of the further figures, then the parameters of the last run that are none of them. */
+static void print_rest(const struct bench *bench, const struct result *r)
+{
+    for (const struct bench_figure *f = next_figure(bench, NULL); f; f = next_figure(bench, f)) {
+        const struct series *s = &r->series[1 + (f - bench->figures)];
+        if (s->count > 0)
+            printf(" %10.*f", f->decimals, series_median(s));
+        else
+            printf(" %10s", "-");
+    }
+    for (const char *p = r->text; *p; p += strcspn(p, " "), p += strspn(p, " "))
+        if (!is_figure(bench, p))
+            printf("%s%.*s", p == r->text || bench->figures ? "  " : " ", (int)strcspn(p, " "), p);
+    printf("\n");
 }
 
 void report_table(const struct bench *bench, const struct result *results)
 {
-    const struct result *baseline = result_find(bench, results, BENCH_BASELINE);
+    const struct series *baseline = result_find(bench, results, bench->rows[0].library, NULL);
 
-    printf("\n%s: %s, %s\n", bench->name, bench->title, bench->unit);
-    printf("  %-20s %10s %10s %8s %5s\n", "library", "median", "min", "ratio", "runs");
+    print_head(bench);
     for (size_t i = 0; bench->rows[i].library; i++) {
         const struct result *r = &results[i];
         printf("  %-20s ", bench->rows[i].library);
@@ -48,12 +116,13 @@ void report_table(const struct bench *bench, const struct result *results)
             printf("%s: %s\n", r->state == RESULT_NA ? "n/a" : "FAILED", r->text);
             continue;
         }
-        printf("%10.2f %10.2f ", result_median(r), result_min(r));
+        printf("%10.2f %10.2f ", series_median(&r->series[0]), series_min(&r->series[0]));
         if (baseline)
-            printf("%8.2f", result_median(r) / result_median(baseline));
+            printf("%8.2f", series_median(&r->series[0]) / series_median(baseline));
         else
             printf("%8s", "-");
-        printf(" %5u%s%s\n", r->runs, r->text[0] ? "  " : "", r->text);
+        printf(" %5u", r->series[0].count);
+        print_rest(bench, r);
     }
     fflush(stdout);
 }
@@ -97,16 +166,37 @@ static void json_params(FILE *f, const char *params)
     }
 }
 
+/* The medians of the further figures. */
+static void json_figures(FILE *f, const struct bench *bench, const struct result *r)
+{
+    const char *separator = "";
+
+    if (!bench->figures)
+        return;
+    fprintf(f, "\"figures\": {");
+    for (const struct bench_figure *g = next_figure(bench, NULL); g; g = next_figure(bench, g)) {
+        const struct series *s = &r->series[1 + (g - bench->figures)];
+        fprintf(f, "%s\"%s\": ", separator, g->key);
+        separator = ", ";
+        if (r->state == RESULT_OK && s->count > 0)
+            fprintf(f, "%.3f", series_median(s));
+        else
+            fprintf(f, "null");
+    }
+    fprintf(f, "}, ");
+}
+
 void report_json(FILE *f, const struct bench *bench, const struct result *results)
 {
     for (size_t i = 0; bench->rows[i].library; i++) {
         const struct result *r = &results[i];
         fprintf(f, "{\"bench\": \"%s\", \"library\": \"%s\", ", bench->name, bench->rows[i].library);
         if (r->state == RESULT_OK)
-            fprintf(f, "\"median\": %.3f, \"min\": %.3f, ", result_median(r), result_min(r));
+            fprintf(f, "\"median\": %.3f, \"min\": %.3f, ", series_median(&r->series[0]), series_min(&r->series[0]));
         else
             fprintf(f, "\"median\": null, \"min\": null, ");
-        fprintf(f, "\"unit\": \"%s\", \"runs\": %u, ", bench->unit, r->state == RESULT_OK ? r->runs : 0);
+        fprintf(f, "\"unit\": \"%s\", \"runs\": %u, ", bench->unit, r->state == RESULT_OK ? r->series[0].count : 0);
+        json_figures(f, bench, r);
         fprintf(f, "\"params\": {");
         if (r->state == RESULT_OK)
             json_params(f, r->text);
@@ -120,22 +210,31 @@ void report_json(FILE *f, const struct bench *bench, const struct result *result
     fflush(f);
 }
 
-void report_limit(const struct bench_limit *limit, const char *unit, const struct result *r,
-                  const struct result *reference)
+bool report_limit(const struct bench_limit *limit, const struct bench *bench, const struct series *s,
+                  const struct series *reference)
 {
-    char what[128];
+    char what[128], figure[32] = "";
     double value, least;
+    bool met;
 
+    if (limit->figure)
+        snprintf(figure, sizeof(figure), " %s", limit->figure);
     if (limit->reference)
-        snprintf(what, sizeof(what), "%s: %s / %s", limit->bench, limit->library, limit->reference);
+        snprintf(what, sizeof(what), "%s%s: %s / %s", limit->bench, figure, limit->library, limit->reference);
     else
-        snprintf(what, sizeof(what), "%s: %s, %s", limit->bench, limit->library, unit);
-    printf("  %-48s ", what);
-    if (!r || (limit->reference && !reference)) {
-        printf("%10s %10s %10g  n/a\n", "-", "-", limit->limit);
-        return;
+        snprintf(what, sizeof(what), "%s%s: %s%s%s", limit->bench, figure, limit->library, limit->figure ? "" : ", ",
+                 limit->figure ? "" : bench->unit);
+    printf("  %-60s ", what);
+    if (!s || (limit->reference && !reference)) {
+        printf("%10s %10s %2s%10g  n/a\n", "-", "-", limit->at_least ? ">=" : "", limit->limit);
+        return true;
     }
-    value = result_median(r) / (reference ? result_median(reference) : 1);
-    least = result_min(r) / (reference ? result_min(reference) : 1);
-    printf("%10.2f %10.2f %10g  %s\n", value, least, limit->limit, value <= limit->limit ? "ok" : "MISSED");
+    value = series_median(s) / (reference ? series_median(reference) : 1);
+    least = series_min(s) / (reference ? series_min(reference) : 1);
+    met = limit->at_least ? value >= limit->limit : value <= limit->limit;
+    printf("%10.2f %10.2f %2s%10g  %s\n", value, least, limit->at_least ? ">=" : "", limit->limit,
+           met           ? "ok"
+           : limit->must ? "FAILED"
+                         : "MISSED");
+    return met;
 }

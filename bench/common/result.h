@@ -14,12 +14,18 @@ enum result_state {
     RESULT_FAILED /* a check failed, or the case program broke: `text` says how */
 };
 
+/** One figure over the runs. */
+struct series {
+    double values[BENCH_RUNS_MAX]; /* one a run that has it; sorted by result_sort */
+    unsigned count;
+};
+
 /** The runs of one library in one bench. */
 struct result {
     enum result_state state;
-    double values[BENCH_RUNS_MAX]; /* one a run; sorted by result_sort */
-    unsigned runs;
-    double seconds; /* that the runs took */
+    struct series
+        series[1 + BENCH_FIGURES_MAX]; /* the figure of the bench, which every run has; then the further ones */
+    double seconds;                    /* that the runs took */
     char text[256]; /* the reason; while RESULT_OK, the parameters of the last run as "KEY=VALUE ..." */
 };
 
@@ -27,11 +33,15 @@ struct result {
 void result_run(struct result *r, const struct bench *bench, const struct bench_row *row, double budget_ms);
 
 void result_sort(struct result *r);
-double result_median(const struct result *r); /* of a sorted result with at least one run */
-double result_min(const struct result *r);
+double series_median(const struct series *s); /* of a sorted series that is not empty */
+double series_min(const struct series *s);
 
-/** The result of a library of the bench, or NULL if there is no such row or it has no figure. */
-const struct result *result_find(const struct bench *bench, const struct result *results, const char *library);
+/**
+ * A figure (NULL: that of the bench) of a library of the bench, or of the faster of two ("ONE|OTHER"). NULL if there is
+ * no such row or it has no such figure.
+ */
+const struct series *result_find(const struct bench *bench, const struct result *results, const char *library,
+                                 const char *figure);
 
 /** Prints the bench's table. */
 void report_table(const struct bench *bench, const struct result *results);
@@ -39,8 +49,11 @@ void report_table(const struct bench *bench, const struct result *results);
 /** Writes a line of JSON for each row. */
 void report_json(FILE *f, const struct bench *bench, const struct result *results);
 
-/** Prints a line for a limit and how it was met; of what it compares, `r` or `reference` is NULL if it has no figure. */
-void report_limit(const struct bench_limit *limit, const char *unit, const struct result *r,
-                  const struct result *reference);
+/**
+ * Prints a line for a limit of this bench and how it was met; of what it compares, `s` or `reference` is NULL if it has no
+ * figure. Returns false if it was missed.
+ */
+bool report_limit(const struct bench_limit *limit, const struct bench *bench, const struct series *s,
+                  const struct series *reference);
 
 #endif

@@ -65,7 +65,9 @@ static ssize_t read_answer(int fd, char *line, size_t size)
     return (ssize_t)got;
 }
 
-static pid_t start(const char *path, int out, const char *bench, const char *library, double budget_ms)
+/* `through` is the program to start for `path`, or NULL. */
+static pid_t start(const char *path, const char *through, int out, const char *bench, const char *library,
+                   double budget_ms)
 {
     char budget[32];
     pid_t pid;
@@ -75,14 +77,33 @@ static pid_t start(const char *path, int out, const char *bench, const char *lib
     pid = fork();
     if (pid == 0) {
         dup2(out, STDOUT_FILENO);
-        execl(path, path, bench, library, budget, (char *)NULL);
+        if (through)
+            execl(through, through, bench, library, budget, path, (char *)NULL);
+        else
+            execl(path, path, bench, library, budget, (char *)NULL);
         _exit(127);
     }
     return pid;
 }
 
+static void add(struct series *s, double value)
+{
+    s->values[s->count++] = value;
+}
+
+/* The bench's further figures, as far as the parameters "KEY=VALUE ..." have them. */
+static void take_figures(struct result *r, const struct bench_figure *figures, const char *params)
+{
+    for (size_t i = 0; figures && figures[i].key; i++) {
+        size_t length = strlen(figures[i].key);
+        for (const char *p = params; *p; p += strcspn(p, " "), p += strspn(p, " "))
+            if (!strncmp(p, figures[i].key, length) && p[length] == '=')
+                add(&r->series[1 + i], strtod(p + length + 1, NULL));
+    }
+}
+
 /* "ok VALUE PARAMS" or "n/a REASON". */
-static void take_answer(struct result *r, const char *line)
+static void take_answer(struct result *r, const struct bench *bench, const char *line)
 {
     char *rest;
 
@@ -93,15 +114,16 @@ static void take_answer(struct result *r, const char *line)
     if (!strncmp(line, "ok ", 3)) {
         double value = strtod(line + 3, &rest);
         if (rest != line + 3) {
-            r->values[r->runs++] = value;
+            add(&r->series[0], value);
             snprintf(r->text, sizeof(r->text), "%s", rest + strspn(rest, " "));
+            take_figures(r, bench->figures, r->text);
             return;
         }
     }
     give_up(r, RESULT_FAILED, "the case program gave no answer");
 }
 
-static void take_end(struct result *r, int status, ssize_t got, const char *line)
+static void take_end(struct result *r, const struct bench *bench, int status, ssize_t got, const char *line)
 {
     char text[128];
 
@@ -115,15 +137,16 @@ static void take_end(struct result *r, int status, ssize_t got, const char *line
     else if (WEXITSTATUS(status) != 0)
         snprintf(text, sizeof(text), "a check failed (exit status %d)", WEXITSTATUS(status));
     else {
-        take_answer(r, line);
+        take_answer(r, bench, line);
         return;
     }
     give_up(r, RESULT_FAILED, text);
 }
 
-static void run_program(struct result *r, const char *path, const char *bench, const char *library, double budget_ms)
+static void run_program(struct result *r, const char *path, const struct bench *bench, const struct bench_row *row,
+                        double budget_ms)
 {
-    char line[sizeof(r->text)];
+    char line[sizeof(r->text)], through[PATH_MAX];
     int ends[2], status;
     ssize_t got;
     pid_t pid;
@@ -132,7 +155,9 @@ static void run_program(struct result *r, const char *path, const char *bench, c
         give_up(r, RESULT_FAILED, strerror(errno));
         return;
     }
-    pid = start(path, ends[1], bench, library, budget_ms);
+    if (row->through)
+        program_path(through, row->through);
+    pid = start(path, row->through ? through : NULL, ends[1], bench->name, row->library, budget_ms);
     close(ends[1]);
     if (pid < 0) {
         give_up(r, RESULT_FAILED, strerror(errno));
@@ -141,7 +166,7 @@ static void run_program(struct result *r, const char *path, const char *bench, c
         if (got < 0)
             kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        take_end(r, status, got, line);
+        take_end(r, bench, status, got, line);
     }
     close(ends[0]);
 }
@@ -153,7 +178,7 @@ void result_run(struct result *r, const struct bench *bench, const struct bench_
 
     program_path(path, row->program);
     if (access(path, X_OK) == 0) {
-        run_program(r, path, bench->name, row->library, budget_ms);
+        run_program(r, path, bench, row, budget_ms);
         r->seconds += seconds_now() - start_time;
     } else if (row->package) {
         r->state = RESULT_NA;

@@ -86,14 +86,14 @@ static const struct bench benches[] = {
 };
 
 static const struct bench_limit limits[] = {
-    {"switch",        "weft",        "fcontext",           0.75},
-    {"switch",        "weft-static", "fcontext",           0.6},
-    {"switch",        "weft-fpenv",  "fcontext",           1.5},
-    {"spawn",         "weft",        "boost-pooled-fiber", 0.6},
-    {"spawn-10k",     "weft",        "boost-pooled-fiber", 1.1},
-    {"switch-copied", "weft",        "fcontext",           2.2},
-    {"rss-1m",        "weft",        NULL,                 4800},
-    {"rss-1m",        "weft-shared", NULL,                 300},
+    {"switch",        "weft",        "fcontext",           .limit = 0.75},
+    {"switch",        "weft-static", "fcontext",           .limit = 0.6},
+    {"switch",        "weft-fpenv",  "fcontext",           .limit = 1.5},
+    {"spawn",         "weft",        "boost-pooled-fiber", .limit = 0.6},
+    {"spawn-10k",     "weft",        "boost-pooled-fiber", .limit = 1.1},
+    {"switch-copied", "weft",        "fcontext",           .limit = 2.2},
+    {"rss-1m",        "weft",        NULL,                 .limit = 4800},
+    {"rss-1m",        "weft-shared", NULL,                 .limit = 300},
     {0},
 };
 /* clang-format on */

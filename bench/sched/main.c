@@ -71,16 +71,16 @@ static const struct bench benches[] = {
 };
 
 static const struct bench_limit limits[] = {
-    {"yield-2",        "weft", "go",             0.33},
-    {"yield-1000",     "weft", "go",             0.25},
-    {"spawn-join",     "weft", "go",             0.2},
-    {"spawn-join-10k", "weft", "go",             0.2},
-    {"chan",           "weft", "go",             0.35},
-    {"sem",            "weft", "state-threads",  1.6},
-    {"skynet-1",       "weft", "go",             0.35},
-    {"skynet-2",       "weft", "skynet-1: weft", 0.9},
-    {"sleepers-p99",   "weft", "go",             0.5},
-    {"sleepers-cpu",   "weft", "go",             0.5},
+    {"yield-2",        "weft", "go",             .limit = 0.33},
+    {"yield-1000",     "weft", "go",             .limit = 0.25},
+    {"spawn-join",     "weft", "go",             .limit = 0.2},
+    {"spawn-join-10k", "weft", "go",             .limit = 0.2},
+    {"chan",           "weft", "go",             .limit = 0.35},
+    {"sem",            "weft", "state-threads",  .limit = 1.6},
+    {"skynet-1",       "weft", "go",             .limit = 0.35},
+    {"skynet-2",       "weft", "skynet-1: weft", .limit = 0.9},
+    {"sleepers-p99",   "weft", "go",             .limit = 0.5},
+    {"sleepers-cpu",   "weft", "go",             .limit = 0.5},
     {0},
 };
 /* clang-format on */

@@ -1,0 +1,49 @@
+/*
+ * child.h: a server as the load generator sees it: a child process on a CPU of its own, and what it uses.
+ */
+#ifndef BENCH_CHILD_H
+#define BENCH_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#define CHILD_THREADS_MAX 64
+
+struct child {
+    pid_t pid;
+    uint16_t port;
+    clockid_t clock;                 /* of its CPU time, all threads: what getrusage says, to the nanosecond */
+    int counters[CHILD_THREADS_MAX]; /* of system calls, one a thread, while they are counted */
+    unsigned threads;
+};
+
+/**
+ * Starts a server (see server.h) on a CPU and waits until it can be connected to; where it says n/a, so does this process.
+ * It dies with this process.
+ */
+void child_start(struct child *child, const char *program, const char *library, size_t bytes, int cpu);
+
+/** User and system time so far. */
+int64_t child_cpu_ns(const struct child *child);
+
+/** Fails if it has ended by itself. */
+void child_check(const struct child *child);
+
+/** Kills it and waits for its end. */
+void child_end(const struct child *child);
+
+/**
+ * Prepares to count its system calls, which takes a while. All of the machine's become slower by that, so from now on is no
+ * time to measure time. Returns NULL, or why it cannot be done.
+ */
+const char *child_prepare_counting(struct child *child);
+
+/** Counts from now on. */
+void child_count_calls(const struct child *child);
+
+/** How many there were. Ends the counting. */
+uint64_t child_calls(struct child *child);
+
+#endif

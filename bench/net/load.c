@@ -1,0 +1,316 @@
+/*
+ * load.c: bench-net-load, the load generator. It starts a server, connects to it so many times, keeps one message under way
+ * on each connection, and checks every byte that comes back.
+ *
+ *      bench-net-load BENCH LIBRARY MILLISECONDS PROGRAM
+ *
+ * BENCH is echo-CONNECTIONS or echo-CONNECTIONS-KILOBYTESk. PROGRAM is the server (server.h). Server and generator have a CPU
+ * each. After a time to warm up, messages and the server's CPU time are counted for the given time, then its system calls
+ * for half of it. Each of the three begins and ends with nothing under way, so that what is counted is all of what so
+ * many messages cost; and nothing may be lost.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../common/case.h"
+#include "child.h"
+#include "latency.h"
+
+#define EVENTS 256
+#define SMALL_BYTES 64
+#define SILENCE_MS 5000 /* so long without an answer: it is lost */
+#define KNOCK_EVERY 64  /* connections, of which one must be answered before more are made: the backlog is finite */
+#define OTHER_DESCRIPTORS 64 /* in either process */
+#define OFFSETS 8191         /* messages are pieces of one long text that start here or there; prime */
+#define ROOM 65536
+
+struct connection {
+    int fd;
+    uint32_t offset; /* where its message under way starts in the text */
+    uint32_t got;    /* of it, by now */
+    int64_t sent_at;
+};
+
+static struct {
+    struct connection *connections;
+    size_t count;
+    size_t bytes;
+    size_t under_way; /* messages */
+    uint64_t answered;
+    bool ending;             /* no more is sent */
+    struct latency *latency; /* where latencies count, or NULL */
+    int set;
+    unsigned char *text;
+} load;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Setting up */
+
+static void parse_bench(const char *bench)
+{
+    char *rest;
+
+    if (strncmp(bench, "echo-", 5) != 0)
+        case_fail("there is no bench '%s'", bench);
+    load.count = strtoul(bench + 5, &rest, 10);
+    load.bytes = *rest == '-' ? 1024 * strtoul(rest + 1, NULL, 10) : SMALL_BYTES;
+    if (load.count == 0 || load.bytes == 0 || load.bytes >= ROOM)
+        case_fail("there is no bench '%s'", bench);
+}
+
+static void make_text(void)
+{
+    uint64_t x = 88172645463325252;
+
+    load.text = malloc(OFFSETS + load.bytes);
+    if (!load.text)
+        case_fail("no memory");
+    for (size_t i = 0; i < OFFSETS + load.bytes; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        load.text[i] = (unsigned char)x;
+    }
+}
+
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < load.count + OTHER_DESCRIPTORS)
+        case_na("%zu descriptors are more than this process may have (%llu)", load.count + OTHER_DESCRIPTORS,
+                (unsigned long long)limit.rlim_cur);
+}
+
+/* Binds this process to the first CPU that it may use and returns the second. */
+static int share_cpus(void)
+{
+    cpu_set_t all, only;
+    int first = -1;
+
+    sched_getaffinity(0, sizeof(all), &all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        if (first < 0) {
+            first = cpu;
+            continue;
+        }
+        CPU_ZERO(&only);
+        CPU_SET(first, &only);
+        if (sched_setaffinity(0, sizeof(only), &only) != 0)
+            case_fail("sched_setaffinity: %s", strerror(errno));
+        return cpu;
+    }
+    case_na("the server and the load need a CPU each");
+}
+
+/* Messages */
+
+/* Into a socket that waits; one message is all that is in it. */
+static void send_message(struct connection *c)
+{
+    c->offset = (c->offset + 4099) % OFFSETS;
+    c->got = 0;
+    c->sent_at = now_ns();
+    for (size_t sent = 0; sent < load.bytes;) {
+        ssize_t n = send(c->fd, load.text + c->offset + sent, load.bytes - sent, MSG_NOSIGNAL);
+        if (n <= 0)
+            case_fail("send: %s", strerror(errno));
+        sent += (size_t)n;
+    }
+    load.under_way++;
+}
+
+/* Whether the message is complete. */
+static bool receive(struct connection *c, int flags)
+{
+    static unsigned char room[ROOM];
+    ssize_t n = recv(c->fd, room, sizeof(room), flags);
+
+    if (n < 0 && errno == EAGAIN && flags & MSG_DONTWAIT)
+        return false;
+    if (n <= 0)
+        case_fail("the server has left: %s", n < 0 ? strerror(errno) : "end of stream");
+    if (c->got + (size_t)n > load.bytes)
+        case_fail("%zu bytes came back of a message of %zu", c->got + (size_t)n, load.bytes);
+    if (memcmp(room, load.text + c->offset + c->got, (size_t)n) != 0)
+        case_fail("what came back is not what was sent");
+    c->got += (uint32_t)n;
+    if (c->got < load.bytes)
+        return false;
+    load.under_way--;
+    return true;
+}
+
+static void connect_one(struct connection *c, uint16_t port, size_t number)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
+    struct timeval patience = {.tv_sec = SILENCE_MS / 1000};
+    struct linger none = {.l_onoff = 1}; /* closed by a reset: no port stays behind */
+    int on = 1;
+
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    c->offset = (uint32_t)(number * 31 % OFFSETS);
+    if (c->fd < 0 || setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+        setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) != 0 ||
+        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+        connect(c->fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+        case_fail("connection %zu: %s", number, strerror(errno));
+    if (number % KNOCK_EVERY == 0) {
+        send_message(c);
+        while (!receive(c, 0))
+            ;
+    }
+    if (epoll_ctl(load.set, EPOLL_CTL_ADD, c->fd, &event) != 0)
+        case_fail("epoll_ctl: %s", strerror(errno));
+}
+
+static void connect_all(uint16_t port)
+{
+    load.connections = calloc(load.count, sizeof(*load.connections));
+    load.set = epoll_create1(EPOLL_CLOEXEC);
+    if (!load.connections || load.set < 0)
+        case_fail("cannot make %zu connections", load.count);
+    for (size_t i = 0; i < load.count; i++)
+        connect_one(&load.connections[i], port, i);
+}
+
+static void start_all(void)
+{
+    for (size_t i = 0; i < load.count; i++)
+        send_message(&load.connections[i]);
+}
+
+/* Whether the message is complete, and another may go. */
+static bool take_answer(struct connection *c)
+{
+    if (!receive(c, MSG_DONTWAIT))
+        return false;
+    load.answered++;
+    if (load.latency)
+        latency_add(load.latency, now_ns() - c->sent_at);
+    return !load.ending;
+}
+
+/*
+ * First all that came is read, then the next messages go out, faster than any server answers them: so even one that is
+ * faster than this generator finds several at a time, and does not fall asleep after each.
+ */
+static void take_turn(void)
+{
+    static struct epoll_event events[EVENTS];
+    static struct connection *next[EVENTS];
+    int n = epoll_wait(load.set, events, EVENTS, SILENCE_MS), ready = 0;
+
+    if (n == 0)
+        case_fail("%zu messages are lost", load.under_way);
+    for (int i = 0; i < n; i++)
+        if (take_answer(events[i].data.ptr))
+            next[ready++] = events[i].data.ptr;
+    for (int i = 0; i < ready; i++)
+        send_message(next[i]);
+}
+
+/* Puts the server under load for this time, or a little longer. Returns how many messages it was. */
+static uint64_t run_for(double ms)
+{
+    int64_t end = now_ns() + (int64_t)(ms * 1e6);
+
+    load.answered = 0;
+    load.ending = false;
+    start_all();
+    while (now_ns() < end || load.answered < load.count)
+        take_turn();
+    load.ending = true;
+    while (load.under_way > 0)
+        take_turn();
+    return load.answered;
+}
+
+static void end_all(const struct child *server)
+{
+    child_check(server);
+    for (size_t i = 0; i < load.count; i++)
+        close(load.connections[i].fd);
+}
+
+/* Measuring */
+
+/* Writes "calls=N " or "calls_na=WHY ". */
+static void count_calls(struct child *server, double budget_ms, char *text, size_t size)
+{
+    const char *why = child_prepare_counting(server);
+    uint64_t answers;
+
+    if (why) {
+        snprintf(text, size, "calls_na=%s ", why);
+        return;
+    }
+    run_for(0); /* it was left alone for a while */
+    child_count_calls(server);
+    answers = run_for(budget_ms / 2);
+    snprintf(text, size, "calls=%.4f ", (double)child_calls(server) / (double)answers);
+}
+
+static void measure(struct child *server, double budget_ms)
+{
+    static struct latency latency;
+    char params[200], calls[64];
+    struct case_memory memory;
+    int64_t cpu, start, took;
+    uint64_t answers;
+
+    run_for(budget_ms / 5);
+    load.latency = &latency;
+    start = now_ns();
+    cpu = child_cpu_ns(server);
+    answers = run_for(budget_ms);
+    cpu = child_cpu_ns(server) - cpu;
+    took = now_ns() - start;
+    load.latency = NULL;
+    memory = case_memory_of(server->pid);
+    count_calls(server, budget_ms, calls, sizeof(calls));
+    end_all(server);
+    snprintf(params, sizeof(params), "rate=%.0f %sMB=%.2f p50=%.1f p99=%.1f p99.9=%.1f busy=%.2f",
+             (double)answers * 1e9 / (double)took, calls, (memory.rss + memory.pte) / 1e6, latency_at(&latency, 0.5),
+             latency_at(&latency, 0.99), latency_at(&latency, 0.999), (double)cpu / (double)took);
+    case_ok((double)cpu / (double)answers, params);
+}
+
+int main(int argc, char **argv)
+{
+    struct child server;
+
+    if (argc != 5) {
+        fprintf(stderr, "usage: %s BENCH LIBRARY MILLISECONDS PROGRAM\n", argv[0]);
+        return 2;
+    }
+    parse_bench(argv[1]);
+    make_text();
+    raise_descriptors();
+    child_start(&server, argv[4], argv[2], load.bytes, share_cpus());
+    connect_all(server.port);
+    measure(&server, strtod(argv[3], NULL));
+    child_end(&server);
+    return 0;
+}

@@ -1,0 +1,79 @@
+/*
+ * main.c: bench-net, what it costs to serve connections: the tables of its benches, servers and limits.
+ */
+#include "../common/bench.h"
+
+#define LOAD .through = "bench-net-load"
+#define EPOLL "raw-epoll-level|raw-epoll-edge"
+
+/* clang-format off */
+static const struct bench_row rows[] = {
+    {.library = "weft-epoll",      .program = "bench-net-weft",     LOAD},
+    {.library = "weft-uring",      .program = "bench-net-weft",     LOAD},
+    {.library = "raw-epoll-level", .program = "bench-net-epoll",    LOAD},
+    {.library = "raw-epoll-edge",  .program = "bench-net-epoll",    LOAD},
+    {.library = "raw-uring",       .program = "bench-net-uring",    LOAD, .package = "liburing-dev"},
+    {.library = "raw-uring-multi", .program = "bench-net-uring",    LOAD, .package = "liburing-dev"},
+    {.library = "libevent",        .program = "bench-net-libevent", LOAD, .package = "libevent-dev"},
+    {.library = "libuv",           .program = "bench-net-libuv",    LOAD, .package = "libuv1-dev"},
+    {.library = "libev",           .program = "bench-net-libev",    LOAD, .package = "libev-dev"},
+    {.library = "state-threads",   .program = "bench-net-st",       LOAD, .package = "libst-dev"},
+    {.library = "go",              .program = "bench-net-go",       LOAD, .package = "golang-go"},
+    {0},
+};
+
+static const struct bench_figure figures[] = {
+    {"calls", "calls/msg", 2},
+    {"rate",  "msg/s",     0},
+    {"MB",    "MB",        1},
+    {"p50",   "p50 us",    0},
+    {"p99",   "p99 us",    0},
+    {"p99.9", "p99.9 us",  0},
+    {0},
+};
+
+static const struct bench benches[] = {
+    {"echo-1", "CPU time of the server for one message of 64 bytes, one connection", "ns",
+     .full = {7, 500}, .quick = {2, 50}, rows, figures},
+    {"echo-100", "CPU time of the server for one message of 64 bytes, 100 connections", "ns",
+     .full = {9, 500}, .quick = {3, 50}, rows, figures},
+    {"echo-1000", "CPU time of the server for one message of 64 bytes, 1,000 connections", "ns",
+     .full = {9, 500}, .quick = {3, 50}, rows, figures},
+    {"echo-10000", "CPU time of the server for one message of 64 bytes, 10,000 connections", "ns",
+     .full = {7, 1000}, .quick = {1, 100}, rows, figures},
+    {"echo-100-16k", "CPU time of the server for one message of 16 KiB, 100 connections", "ns",
+     .full = {7, 500}, .quick = {2, 50}, rows, figures},
+    {0},
+};
+
+/* What is judged with 100 and with 1,000 connections. The first is about the bench: more calls would mean that the server is
+ * not kept busy, and that what is compared is how processes fall asleep. */
+#define SMALL_LIMITS(bench) \
+    {bench, EPOLL,        NULL,             .limit = 2.3,  .figure = "calls", .must = true}, \
+    {bench, "weft-epoll", EPOLL,            .limit = 1.10}, \
+    {bench, "weft-epoll", "raw-epoll-edge", .limit = 1.05, .figure = "calls"}, \
+    {bench, "weft-epoll", "state-threads",  .limit = 1}, \
+    {bench, "weft-epoll", "go",             .limit = 1}, \
+    {bench, "weft-epoll", "libevent",       .limit = 1}, \
+    {bench, "weft-uring", NULL,             .limit = 0.4,  .figure = "calls"}, \
+    {bench, "weft-uring", "raw-uring",      .limit = 1.10}, \
+    {bench, "weft-uring", "state-threads",  .limit = 1}, \
+    {bench, "weft-uring", "go",             .limit = 1}, \
+    {bench, "weft-uring", "libevent",       .limit = 1}
+
+static const struct bench_limit limits[] = {
+    SMALL_LIMITS("echo-100"),
+    SMALL_LIMITS("echo-1000"),
+    {"echo-10000", "weft-epoll", NULL,  .limit = 60,   .figure = "MB"},
+    {"echo-10000", "weft-uring", NULL,  .limit = 60,   .figure = "MB"},
+    {"echo-10000", "weft-epoll", EPOLL, .limit = 0.95, .figure = "rate", .at_least = true},
+    {"echo-10000", "weft-uring", EPOLL, .limit = 0.95, .figure = "rate", .at_least = true},
+    {0},
+};
+/* clang-format on */
+
+int main(int argc, char **argv)
+{
+    static const struct bench_suite suite = {"bench-net", benches, limits};
+    return bench_main(argc, argv, &suite);
+}

@@ -1,0 +1,73 @@
+/*
+ * server_weft.c: weft, one fiber for each connection, on one worker, by plain calls of the public API: weft_read and
+ * weft_write_all. weft-epoll and weft-uring are its two drivers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/case.h"
+#include "server.h"
+#include <weft/fiber.h>
+#include <weft/io.h>
+#include <weft/sched.h>
+
+static struct server server;
+
+static void serve(int fd, char *room)
+{
+    ptrdiff_t n;
+
+    while ((n = weft_read(fd, room, server.room, WEFT_FOREVER)) > 0)
+        if (weft_write_all(fd, room, (size_t)n, NULL, WEFT_FOREVER) < 0)
+            break;
+}
+
+static void serve_small(int fd)
+{
+    char room[SERVER_ROOM_SMALL];
+    serve(fd, room);
+}
+
+static void serve_big(int fd)
+{
+    char *room = server_alloc(server.room);
+    serve(fd, room);
+    free(room);
+}
+
+static void *connection(void *arg)
+{
+    int fd = (int)(intptr_t)arg;
+
+    if (server.room == SERVER_ROOM_SMALL)
+        serve_small(fd);
+    else
+        serve_big(fd);
+    weft_close(fd);
+    return NULL;
+}
+
+static void *accept_all(void *arg)
+{
+    const char *backend = arg;
+    int fd, rc;
+
+    if (strcmp(weft_io_backend(), backend) != 0)
+        case_na("the driver is %s", weft_io_backend());
+    server_announce(&server);
+    while ((fd = weft_accept(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC, WEFT_FOREVER)) >= 0)
+        if ((rc = weft_go(connection, (void *)(intptr_t)fd)) != 0)
+            case_fail("weft_go: %s", strerror(-rc));
+    case_fail("weft_accept: %s", strerror(-fd));
+}
+
+int main(int argc, char **argv)
+{
+    weft_sched_opts opts = {.size = sizeof(opts), .threads = 1};
+    bool uring;
+
+    server = server_open(argc, argv);
+    uring = server_is(&server, "weft-uring");
+    opts.io = uring ? WEFT_IO_URING : WEFT_IO_EPOLL;
+    case_fail("weft_run: %s", strerror(-weft_run(accept_all, uring ? "io_uring" : "epoll", NULL, &opts)));
+}
