@@ -291,6 +291,11 @@ static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
         }
         if (is_done(w, until))
             return 0;
+        if (wf_wheel_count(&w->wheel) > 0) { /* sleepers come before what the driver finds */
+            look_at_clock(w);
+            if (wf_pick_here(w) > 0)
+                continue;
+        }
         wf_idle(w, deadline);
         look_at_clock(w);
         if (w->now >= deadline)
