@@ -235,8 +235,8 @@ static void *spreads(void *arg)
 {
     int listener = weft_listen("127.0.0.1:0"), fds[8];
     struct serving s = {.listener = listener, .handler = notes_its_worker, .until = WEFT_FOREVER};
-    weft_fiber *server = go(serves, &s);
     begun = placed = 0;
+    weft_fiber *server = go(serves, &s);
     for (int i = 0; i < 8; i++)
         fds[i] = weft_dial(address_of(listener), WEFT_FOREVER);
     AWAIT(seen(&placed) == 8);
