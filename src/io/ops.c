@@ -292,18 +292,25 @@ static bool is_ready(int fd, short events)
     return wf_poll_until(&p, 1, INT64_MIN) != 0;
 }
 
-/* Makes a call that waits unless it is ready, with nobody else doing so at the same time. */
+/*
+ * For kinds on which RWF_NOWAIT does not work: makes the call when it does not wait, with nobody else doing so at the same
+ * time. What is ready to be written to takes PIPE_BUF bytes without waiting.
+ */
 static ptrdiff_t call_if_ready(struct call *c, bool reads)
 {
-    int kept = errno;
-    ptrdiff_t n = NOT_NOW;
-    struct iovec first = c->parts[0]; /* so much always fits into what is ready */
+    int kept = errno, flags = fcntl(c->fd, F_GETFL), count = (int)c->count;
+    errno = kept;
+    if (flags < 0 || (flags & O_ACCMODE) == (reads ? O_WRONLY : O_RDONLY))
+        return -EBADF;
+    struct iovec first = c->parts[0];
     if (first.iov_len > PIPE_BUF)
         first.iov_len = PIPE_BUF;
+    bool all = reads || flags & O_NONBLOCK || length(c) <= PIPE_BUF;
+    ptrdiff_t n = NOT_NOW;
     wf_lock(&c->e->lock);
-    if (is_ready(c->fd, reads ? POLLIN : POLLOUT))
-        n = reads ? readv(c->fd, c->parts, (int)c->count) : write(c->fd, first.iov_base, first.iov_len);
-    n = n == NOT_NOW ? NOT_NOW : result(n, kept);
+    if (flags & O_NONBLOCK || is_ready(c->fd, reads ? POLLIN : POLLOUT))
+        n = result(reads ? readv(c->fd, c->parts, count) : writev(c->fd, all ? c->parts : &first, all ? count : 1),
+                   kept);
     wf_unlock(&c->e->lock);
     return n;
 }
