@@ -313,7 +313,7 @@ IN_FIBER(read_full_says_how_much_there_was)
 
 IN_FIBER(errors_are_returned_and_errno_is_left_alone)
 {
-    char buffer[4];
+    char buffer[4] = "";
     errno = 12345;
     CHECK_INT(weft_read(-1, buffer, 4, WEFT_FOREVER), ==, -EBADF);
     CHECK_INT(weft_read(9999, buffer, 4, WEFT_FOREVER), ==, -EBADF);
