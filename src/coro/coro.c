@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/panic.h"
 #include "base/sys.h"
 #include "coro/copied.h"
@@ -16,7 +17,6 @@
 
 /* What a size of 0 means, for ever; and what no later version will exceed: beyond it is garbage. */
 #define FIRST_SIZE (offsetof(weft_coro_opts, flags) + sizeof(unsigned))
-#define LARGEST_SIZE ((size_t)4096)
 #define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE)
 
 /* The thread ends. Coroutines that it has not left (pthread_exit inside of one) will never go on: they are DONE. */
@@ -48,15 +48,9 @@ void wf_coro_enter_thread(struct wf_thread *t)
 /* A copy that has every field of this version: what the caller did not know of is zero. */
 static int read_options(weft_coro_opts *mine, const weft_coro_opts *theirs)
 {
-    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
-    *mine = (weft_coro_opts){0};
-    if (size < sizeof theirs->size || size > LARGEST_SIZE)
-        return -EINVAL;
-    for (size_t i = sizeof *mine; i < size; i++) { /* from a later version: fine as long as it asks for nothing */
-        if (((const char *)theirs)[i] != 0)
-            return -EINVAL;
-    }
-    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    int rc = wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE);
+    if (rc != 0)
+        return rc;
     if (mine->flags & ~(unsigned)KNOWN_FLAGS || (mine->stack != 0 && mine->stack < WEFT_STACK_MIN))
         return -EINVAL;
     return mine->shared && mine->stack != 0 ? -EINVAL : 0;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "io/call.h"
 #include "io/fd.h"
 #include "io/set.h"
 #include "io/uring.h"
@@ -28,15 +29,6 @@
 #include "sched/wait.h"
 
 #define MOST_BYTES ((size_t)0x7ffff000) /* that the kernel moves in one call */
-
-static ptrdiff_t negative_errno(ptrdiff_t n, int kept)
-{
-    if (n >= 0)
-        return n;
-    n = -errno;
-    errno = kept;
-    return n;
-}
 
 static ptrdiff_t system_call(const struct wf_file_call *c, int flags)
 {
@@ -59,7 +51,7 @@ static ptrdiff_t make(const struct wf_file_call *c, int flags)
     if (!wf_fd_enter(c->e, c->generation, 0))
         return -EBADF;
     do
-        n = negative_errno(system_call(c, flags), kept);
+        n = wf_negative_errno(system_call(c, flags), kept);
     while (n == -EINTR);
     wf_fd_exit(c->e, 0, 0);
     return n;
@@ -236,7 +228,7 @@ static int open_here(const char *path, int flags, mode_t mode)
 {
     int kept = errno, fd;
     do
-        fd = (int)negative_errno(open(path, flags, mode), kept);
+        fd = (int)wf_negative_errno(open(path, flags, mode), kept);
     while (fd == -EINTR);
     return fd;
 }

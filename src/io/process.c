@@ -16,27 +16,19 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "io/call.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
 #define SHORTEST WEFT_MS /* between two looks at a child, where there are no pidfds */
 #define LONGEST (50 * WEFT_MS)
 
-static int negative_errno(long rc, int kept)
-{
-    if (rc >= 0)
-        return (int)rc;
-    int error = -errno;
-    errno = kept;
-    return error;
-}
-
 /* 0: it has ended and is reaped; -EAGAIN: it has not. */
 static int reap(pid_t pid, int *status)
 {
     int kept = errno, state = 0, rc;
     do
-        rc = negative_errno(waitpid(pid, &state, WNOHANG), kept);
+        rc = (int)wf_negative_errno(waitpid(pid, &state, WNOHANG), kept);
     while (rc == -EINTR);
     if (rc == 0)
         return -EAGAIN;
@@ -49,7 +41,7 @@ static int open_pid(pid_t pid)
 {
 #ifdef SYS_pidfd_open
     int kept = errno;
-    return negative_errno(syscall(SYS_pidfd_open, pid, 0), kept);
+    return (int)wf_negative_errno(syscall(SYS_pidfd_open, pid, 0), kept);
 #else
     (void)pid;
     return -ENOSYS;
@@ -114,7 +106,7 @@ static int take(int fd, struct signalfd_siginfo *info)
     struct signalfd_siginfo taken;
     int kept = errno, rc;
     do
-        rc = negative_errno(read(fd, &taken, sizeof taken), kept);
+        rc = (int)wf_negative_errno(read(fd, &taken, sizeof taken), kept);
     while (rc == -EINTR);
     if (rc < 0)
         return rc;
@@ -128,7 +120,7 @@ int weft_wait_signal(const sigset_t *set, struct signalfd_siginfo *info, weft_ti
     wf_slice_here();
     if (!set || !is_blocked(set))
         return -EINVAL;
-    int kept = errno, fd = negative_errno(signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC), kept);
+    int kept = errno, fd = (int)wf_negative_errno(signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC), kept);
     if (fd < 0)
         return fd;
     int rc, number;

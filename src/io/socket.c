@@ -12,33 +12,18 @@
 
 #include "base/sys.h"
 #include "base/thread.h"
+#include "io/call.h"
 #include "io/fd.h"
 #include "io/set.h"
 #include "io/uring.h"
 #include "offload/offload.h"
 #include "sched/slice.h"
 
-static bool is_blocking(int fd)
-{
-    int kept = errno, flags = fcntl(fd, F_GETFL);
-    errno = kept;
-    return flags >= 0 && !(flags & O_NONBLOCK);
-}
-
-static int negative_errno(int rc, int kept)
-{
-    if (rc >= 0)
-        return rc;
-    rc = -errno;
-    errno = kept;
-    return rc;
-}
-
 /* One try. Who accepts from a blocking descriptor holds its lock, so that nobody takes what poll has seen. */
 WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     int kept = errno, rc;
-    bool blocking = is_blocking(fd);
+    bool blocking = wf_is_blocking(fd);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (blocking)
         wf_lock(&e->lock);
@@ -46,7 +31,7 @@ WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from
         if (blocking && wf_poll_until(&p, 1, INT64_MIN) == 0)
             rc = -EAGAIN;
         else
-            rc = negative_errno(accept4(fd, from, size, flags), kept);
+            rc = (int)wf_negative_errno(accept4(fd, from, size, flags), kept);
     } while (rc == -EINTR);
     if (blocking)
         wf_unlock(&e->lock);
@@ -115,7 +100,7 @@ static int connect_error(int fd)
 {
     int kept = errno, error = 0;
     socklen_t size = sizeof error;
-    int rc = negative_errno(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size), kept);
+    int rc = (int)wf_negative_errno(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size), kept);
     return rc != 0 ? rc : -error;
 }
 
@@ -123,7 +108,7 @@ WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t 
 {
     int kept = errno, rc;
     do
-        rc = negative_errno(connect(fd, to, size), kept);
+        rc = (int)wf_negative_errno(connect(fd, to, size), kept);
     while (rc == -EINTR);
     return rc;
 }
@@ -156,7 +141,7 @@ WF_COLD static int connect_by_helper(int fd, const struct sockaddr *to, socklen_
     struct connecting *c = wf_sys_malloc(sizeof *c);
     if (!c)
         return -ENOMEM;
-    *c = (struct connecting){.fd = negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept), .size = size};
+    *c = (struct connecting){.fd = (int)wf_negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept), .size = size};
     memcpy(&c->to, to, size);
     struct wf_errand errand = {.fn = connect_on_helper, .arg = c, .drop = drop_connecting, .kind = WEFT_OFFLOAD_NET};
     int rc = c->fd < 0 ? c->fd : wf_offload(&errand, NULL, deadline);
@@ -178,7 +163,7 @@ static bool may_wait(int fd, const struct sockaddr *to, socklen_t size, weft_tim
     bool known = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0;
     errno = kept;
     return known && type != SOCK_DGRAM && to && size <= sizeof(struct sockaddr_storage) &&
-           (wf_thread_now()->fiber || deadline.ns != INT64_MAX) && is_blocking(fd);
+           (wf_thread_now()->fiber || deadline.ns != INT64_MAX) && wf_is_blocking(fd);
 }
 
 int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
@@ -226,7 +211,7 @@ int weft_close(int fd)
     if (e)
         wf_fd_close(e);
     int kept = errno;
-    int rc = negative_errno(close(fd), kept);
+    int rc = (int)wf_negative_errno(close(fd), kept);
     return rc == -EINTR ? 0 : rc; /* it is closed */
 }
 
@@ -234,5 +219,5 @@ int weft_shutdown(int fd, int how)
 {
     wf_slice_enter();
     int kept = errno;
-    return negative_errno(shutdown(fd, how), kept);
+    return (int)wf_negative_errno(shutdown(fd, how), kept);
 }

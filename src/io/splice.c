@@ -10,15 +10,9 @@
 #include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "io/call.h"
 #include "io/fd.h"
 #include "sched/slice.h"
-
-static bool is_blocking(int fd)
-{
-    int kept = errno, flags = fcntl(fd, F_GETFL);
-    errno = kept;
-    return flags >= 0 && !(flags & O_NONBLOCK);
-}
 
 /* The one of the two that is not ready; -1: both are, or say so when they are used. */
 static int not_ready(int from, int to, uint32_t *events)
@@ -50,7 +44,7 @@ ptrdiff_t weft_splice(int from, off_t *from_offset, int to, off_t *to_offset, si
         int fd = not_ready(from, to, &events), kept = errno;
         ptrdiff_t n = -EAGAIN;
         if (fd < 0) {
-            size_t most = is_blocking(to) && bytes > PIPE_BUF ? PIPE_BUF : bytes;
+            size_t most = wf_is_blocking(to) && bytes > PIPE_BUF ? PIPE_BUF : bytes;
             n = splice(from, from_offset, to, to_offset, most, flags | SPLICE_F_NONBLOCK);
             n = n < 0 ? -errno : n;
             errno = kept;

@@ -12,13 +12,13 @@
 #include <weft/sync.h>
 
 #include "base/atomic.h"
+#include "base/options.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
 #include "sync/mutex.h"
 
 #define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
-#define LARGEST_SIZE ((size_t)4096)
 #define GRACE (5 * WEFT_SEC)
 #define FIRST_PAUSE (5 * WEFT_MS)
 #define LONGEST_PAUSE WEFT_SEC
@@ -179,17 +179,7 @@ static void cancel_handlers(struct server *s)
 static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
 {
     *mine = (weft_serve_opts){.size = sizeof *mine};
-    if (!theirs)
-        return 0;
-    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
-    if (size < sizeof theirs->size || size > LARGEST_SIZE)
-        return -EINVAL;
-    for (size_t i = sizeof *mine; i < size; i++) {
-        if (((const char *)theirs)[i] != 0)
-            return -EINVAL;
-    }
-    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
-    return 0;
+    return theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
 }
 
 /* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */

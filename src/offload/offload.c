@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/panic.h"
 #include "base/sys.h"
 #include "offload/pool.h"
@@ -15,7 +16,6 @@
 
 #define FIRST_SIZE (offsetof(weft_offload_opts, drop) + sizeof(void *))
 #define SPINS 100 /* who has woken us is about to be done with that */
-#define LARGEST_SIZE ((size_t)4096)
 
 /* A fiber here is woken from outside of its scheduler: it is not one that nothing can wake. */
 static void count_watch(int change)
@@ -101,16 +101,9 @@ int wf_offload(const struct wf_errand *errand, void **value, weft_time deadline)
 static int read_opts(weft_offload_opts *mine, const weft_offload_opts *theirs)
 {
     *mine = (weft_offload_opts){.size = sizeof *mine};
-    if (theirs) {
-        size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
-        if (size < sizeof theirs->size || size > LARGEST_SIZE)
-            return -EINVAL;
-        for (size_t i = sizeof *mine; i < size; i++) {
-            if (((const char *)theirs)[i] != 0)
-                return -EINVAL;
-        }
-        memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
-    }
+    int rc = theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
+    if (rc != 0)
+        return rc;
     return mine->kind < WEFT_OFFLOAD_CALL || mine->kind >= WEFT_OFFLOAD_ALL ? -EINVAL : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/barrier.h"
+#include "base/options.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/sys.h"
@@ -19,7 +20,6 @@
 #include "stack/cache.h"
 
 #define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))
-#define LARGEST_SIZE ((size_t)4096)
 #define MOST_THREADS 1024
 #define TELL_AFTER WEFT_SEC /* a stop that only parked fibers hold up says so after it */
 #define GRACE WEFT_SEC      /* what was cancelled has so long to end */
@@ -27,17 +27,9 @@
 int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
 {
     *mine = (weft_sched_opts){.size = sizeof *mine};
-    if (theirs) {
-        size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
-        if (size < sizeof theirs->size || size > LARGEST_SIZE)
-            return -EINVAL;
-        for (size_t i = sizeof *mine; i < size; i++) {
-            if (((const char *)theirs)[i] != 0)
-                return -EINVAL;
-        }
-        memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
-        mine->size = sizeof *mine;
-    }
+    int rc = theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
+    if (rc != 0)
+        return rc;
     if (mine->threads == 0)
         mine->threads = wf_cpus() < MOST_THREADS ? wf_cpus() : MOST_THREADS;
     if (!mine->policy)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/barrier.h"
+#include "base/options.h"
 #include "base/clock.h"
 #include "sched/queue.h"
 #include "sched/pending.h"
@@ -16,7 +17,6 @@
 
 /* What a size of 0 means, for ever; and what no later version will exceed: beyond it is garbage. */
 #define FIRST_SIZE (offsetof(weft_attr, flags) + sizeof(unsigned))
-#define LARGEST_SIZE ((size_t)4096)
 #define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE | WEFT_MIGRATE)
 #define PRIORITIES 8
 
@@ -43,15 +43,9 @@ void wf_sched_let_default_go(void)
 
 static int read_attr(weft_attr *mine, const weft_attr *theirs)
 {
-    size_t size = theirs->size == 0 ? FIRST_SIZE : theirs->size;
-    *mine = (weft_attr){0};
-    if (size < sizeof theirs->size || size > LARGEST_SIZE)
-        return -EINVAL;
-    for (size_t i = sizeof *mine; i < size; i++) { /* from a later version: fine as long as it asks for nothing */
-        if (((const char *)theirs)[i] != 0)
-            return -EINVAL;
-    }
-    memcpy(mine, theirs, size < sizeof *mine ? size : sizeof *mine);
+    int rc = wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE);
+    if (rc != 0)
+        return rc;
     if (mine->flags & ~(unsigned)KNOWN_FLAGS || mine->priority < 0 || mine->priority >= PRIORITIES || mine->cost < 0 ||
         mine->worker < 0 || (mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared)))
         return -EINVAL;
