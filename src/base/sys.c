@@ -156,11 +156,11 @@ int wf_sys_eventfd(void)
     return result;
 }
 
-int wf_sys_timerfd(void)
+int wf_sys_timerfd(clockid_t clock)
 {
     int kept = errno;
-    int fd = ask(WF_SYS_TIMERFD) == GO_ON ? timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)
-                                          : (errno = EMFILE, -1);
+    enum wf_sys call = clock == CLOCK_REALTIME ? WF_SYS_TIMERFD : WF_SYS_TIMERFD_MONOTONIC;
+    int fd = ask(call) == GO_ON ? timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK) : (errno = EMFILE, -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
     return result;

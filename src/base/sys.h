@@ -24,8 +24,9 @@ enum wf_sys {
     WF_SYS_EPOLL,     /* epoll_create1 */
     WF_SYS_EPOLL_CTL, /* epoll_ctl */
     WF_SYS_EVENTFD,
-    WF_SYS_URING, /* io_uring_setup */
-    WF_SYS_TIMERFD,
+    WF_SYS_URING,   /* io_uring_setup */
+    WF_SYS_TIMERFD, /* on CLOCK_REALTIME */
+    WF_SYS_TIMERFD_MONOTONIC,
     WF_SYS_TIMERFD_READ, /* fails as if the clock was set */
 };
 
@@ -44,7 +45,7 @@ int wf_sys_eventfd(void); /* never blocks */
 struct itimerspec;
 /* On CLOCK_REALTIME, and never blocks; when it is to be readable; 1 it was, or a negative errno, -ECANCELED: the clock was
  * set. */
-int wf_sys_timerfd(void);
+int wf_sys_timerfd(clockid_t clock);
 int wf_sys_timerfd_set(int fd, const struct itimerspec *when);
 int wf_sys_timerfd_read(int fd);
 

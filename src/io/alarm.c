@@ -107,7 +107,7 @@ int weft_alarm_new(weft_alarm **out, weft_wall at, weft_alive *cond, void (*fn)(
     if (!a)
         return -ENOMEM;
     *a = (weft_alarm){.holders = out ? 2 : 1, .at = at, .cond = cond, .fn = fn, .arg = arg};
-    int rc = a->fd = wf_sys_timerfd();
+    int rc = a->fd = wf_sys_timerfd(CLOCK_REALTIME);
     if (rc >= 0) {
         if (cond)
             wf_alive_know(cond);

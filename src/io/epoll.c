@@ -4,7 +4,9 @@
  *
  * What an edge-triggered set cannot see is a descriptor that was closed behind our back, and its number reused: the kernel
  * has dropped the registration, and we think it is there. So a wait that takes long is verified: EPOLL_CTL_MOD finds out,
- * and reports again what is ready. Each time nothing is found, the next verification of this descriptor is later.
+ * and reports again what is ready. Each time nothing is found, the next verification of this descriptor is later. What
+ * wakes a worker for that is a timer of the kernel's in the set, which is set once for many waits: a wait with a timeout
+ * would have the kernel set a timer and take it back each time.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +28,7 @@ enum { EVENTS_AT_ONCE = 256, MOST_PATIENCE = 4 };
 
 #define EVERYTHING (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
 #define WAKE UINT64_MAX
+#define TIMER (UINT64_MAX - 1)
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI && EPOLLERR == POLLERR &&
                    EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP,
@@ -34,6 +38,8 @@ _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI &
 struct epoll {
     struct wf_set set;
     int fd, wake;       /* const; wake: an eventfd */
+    int timer;          /* a timerfd for verifying; -1: none yet, -2: none can be had */
+    bool ticks;         /* it is set, and its event has not come */
     bool coarse;        /* the kernel has no epoll_pwait2: ms */
     int *fds;           /* what is registered, some of it long gone */
     size_t count, room; /* of fds */
@@ -134,7 +140,32 @@ static int wait(struct epoll *p, int64_t ns)
     return n;
 }
 
-static int64_t how_long(const struct wf_set *set, int64_t deadline)
+/* False: none can be had. */
+WF_COLD static bool make_timer(struct epoll *p)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = TIMER};
+    p->timer = wf_sys_timerfd(CLOCK_MONOTONIC);
+    if (p->timer >= 0 && wf_sys_epoll_ctl(p->fd, EPOLL_CTL_ADD, p->timer, &event) == 0)
+        return true;
+    if (p->timer >= 0)
+        close(p->timer);
+    p->timer = -2;
+    return false;
+}
+
+/* Has the set wake up in `ns`, if it does not sooner. False: the wait must. */
+static bool tick(struct epoll *p, int64_t ns)
+{
+    if (p->ticks)
+        return true;
+    if (p->timer < 0 && (p->timer == -2 || !make_timer(p)))
+        return false;
+    struct itimerspec in = {.it_value.tv_nsec = ns};
+    p->ticks = timerfd_settime(p->timer, 0, &in, NULL) == 0;
+    return p->ticks;
+}
+
+static int64_t how_long(struct epoll *p, int64_t deadline)
 {
     if (deadline == INT64_MIN)
         return 0;
@@ -142,7 +173,7 @@ static int64_t how_long(const struct wf_set *set, int64_t deadline)
     if (deadline != INT64_MAX && ns < 0)
         ns = 0;
     int64_t most = WF_VERIFY_MS * (int64_t)1000000;
-    return set->verify_at != INT64_MAX && (ns < 0 || ns > most) ? most : ns;
+    return p->set.verify_at != INT64_MAX && (ns < 0 || ns > most) && !tick(p, most) ? most : ns;
 }
 
 /* What is the matter with one that was registered here. */
@@ -224,10 +255,12 @@ static void poll_set(struct wf_io *io, int64_t deadline)
 {
     struct epoll *p = (struct epoll *)io;
     int kept = errno;
-    int n = wait(p, how_long(&p->set, deadline));
+    int n = wait(p, how_long(p, deadline));
     for (int i = 0; i < n; i++) {
         const struct epoll_event *event = &p->events[i];
-        if (event->data.u64 != WAKE)
+        if (wf_unlikely(event->data.u64 >= TIMER))
+            p->ticks &= event->data.u64 != TIMER;
+        else
             wf_fd_event((int)(uint32_t)event->data.u64, (uint32_t)(event->data.u64 >> 32), event->events);
     }
     if (wf_unlikely(p->set.verify_at != INT64_MAX) && p->set.verify_at <= p->set.worker->now)
@@ -253,6 +286,8 @@ static void drop(struct wf_io *io)
     int kept = errno;
     close(p->fd);
     close(p->wake);
+    if (p->timer >= 0)
+        close(p->timer);
     errno = kept;
     wf_sys_free(p->fds);
     wf_sys_free(p);
@@ -267,6 +302,7 @@ int wf_epoll_new(struct wf_set **out, struct wf_worker *w)
         return -ENOMEM;
     memset(p, 0, sizeof *p);
     p->set = (struct wf_set){.io.ops = &ops, .backend = WF_EPOLL, .worker = w, .verify_at = INT64_MAX, .there = true};
+    p->timer = -1;
     p->fd = wf_sys_epoll_create();
     p->wake = p->fd < 0 ? -1 : wf_sys_eventfd();
     int rc = p->fd < 0 ? p->fd : p->wake < 0 ? p->wake : 0;

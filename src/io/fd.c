@@ -86,7 +86,6 @@ static void ready(struct wf_waiter *won)
 {
     while (won) {
         struct wf_waiter *next = won->next; /* `won` is gone when its owner goes on */
-        wf_fiber_prefetch(won->who->fiber);
         wf_ready(won->who);
         won = next;
     }

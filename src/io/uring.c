@@ -330,7 +330,6 @@ static void complete_call(struct uring *p, struct call *c, int32_t result)
     unlist_call(p, c);
     if (wf_likely(c->e))
         wf_fd_exit(c->e, 0, 0);
-    wf_fiber_prefetch(c->who->fiber);
     if (wf_settle(c->who, 0))
         wf_ready(c->who);
 }

@@ -5,6 +5,7 @@
 
 #include "base/barrier.h"
 #include "base/clock.h"
+#include "coro/coro.h"
 #include "sched/idle.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
@@ -175,6 +176,25 @@ static weft_fiber *steal(struct wf_worker *w)
     return NULL;
 }
 
+/*
+ * What the next ones of the queue will touch first, which nobody has for long: the stack of the first, the coroutine of the
+ * second, the record of the third. Each step needs what the one before fetched, a turn ago.
+ */
+static inline void fetch_ahead(const weft_fiber *f)
+{
+    if (!f)
+        return;
+    if (f->coro) {
+        const char *sp = f->coro->sp;
+        for (int line = 0; line < 6; line++)
+            __builtin_prefetch(sp + line * 64);
+    }
+    if (f->next) {
+        __builtin_prefetch(f->next->coro);
+        __builtin_prefetch(f->next->next);
+    }
+}
+
 /* The first of queue and ring, by their turns. */
 static inline weft_fiber *pick_first(struct wf_worker *w)
 {
@@ -192,7 +212,7 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
     }
     if (f) {
         wf_fifo_pop(&w->queue);
-        __builtin_prefetch(w->queue.first);
+        fetch_ahead(w->queue.first);
     }
     return f;
 }

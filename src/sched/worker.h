@@ -112,17 +112,6 @@ struct wf_worker {
     struct wf_ring ring;  /* aligned by itself */
 };
 
-/* It will run soon, and has not for long: gets the lines that a switch to it touches first. `f` may be NULL. */
-static inline void wf_fiber_prefetch(const weft_fiber *f)
-{
-    const char *coro = f ? (const char *)f->coro : NULL;
-    if (coro) {
-        __builtin_prefetch(coro);
-        __builtin_prefetch(coro - 64);
-        __builtin_prefetch(coro - 128);
-    }
-}
-
 /* A fiber that is to run on worker `w`, which the caller is, for the reason given. */
 void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why);
 

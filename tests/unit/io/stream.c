@@ -3,6 +3,7 @@
  */
 #include <sys/uio.h>
 
+#include "base/sys.h"
 #include "unit/io/ground.h"
 
 struct writer {
@@ -184,7 +185,7 @@ IN_FIBER(close_tells_all_who_wait)
 }
 
 /* The number is reused behind the library's back, and what is known about it is wrong. */
-IN_FIBER(a_number_that_was_closed_elsewhere_and_reused_does_not_hang)
+static void *reuses_numbers(void *arg)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pair p = make_pair(kind);
@@ -213,6 +214,15 @@ IN_FIBER(a_number_that_was_closed_elsewhere_and_reused_does_not_hang)
         }
     }
     return arg;
+}
+
+TEST(a_number_that_was_closed_elsewhere_and_reused_does_not_hang)
+{
+    in_a_fiber(1, reuses_numbers, NULL);
+    in_a_fiber(2, reuses_numbers, NULL);
+    wf_sys_fail(1u << WF_SYS_TIMERFD_MONOTONIC, 1, 1000); /* the set gets no timer */
+    in_a_fiber(1, reuses_numbers, NULL);
+    wf_sys_fail(0, 0, 0);
 }
 
 IN_FIBER(a_fiber_that_waits_is_cancelled)
