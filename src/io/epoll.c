@@ -24,7 +24,7 @@
 #include "io/set.h"
 #include "sched/worker.h"
 
-enum { EVENTS_AT_ONCE = 256, MOST_PATIENCE = 4 };
+enum { EVENTS_AT_ONCE = 256, AHEAD = 4, MOST_PATIENCE = 4 };
 
 #define EVERYTHING (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
 #define WAKE UINT64_MAX
@@ -258,6 +258,10 @@ static void poll_set(struct wf_io *io, int64_t deadline)
     int n = wait(p, how_long(p, deadline));
     for (int i = 0; i < n; i++) {
         const struct epoll_event *event = &p->events[i];
+        if (i + 2 * AHEAD < n)
+            wf_fd_fetch((int)(uint32_t)event[2 * AHEAD].data.u64);
+        if (i + AHEAD < n)
+            wf_fd_fetch_waiter((int)(uint32_t)event[AHEAD].data.u64);
         if (wf_unlikely(event->data.u64 >= TIMER))
             p->ticks &= event->data.u64 != TIMER;
         else

@@ -107,6 +107,10 @@ static inline void wf_fd_exit(struct wf_fd *e, uint64_t clear, uint64_t set)
  */
 void wf_fd_event(int fd, uint32_t generation, uint32_t events);
 
+/* An event for it is about to be told: gets its record, and a little later who waits, which nobody touched for long. */
+void wf_fd_fetch(int fd);
+void wf_fd_fetch_waiter(int fd);
+
 /* Tells whoever waits that it cannot be waited for: they get `error`. */
 void wf_fd_fail(int fd, uint32_t generation, int error);
 
