@@ -5,6 +5,7 @@
 """
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -276,6 +277,52 @@ def files():
         assert run("files", *paths[:3]) == (0, expected)
         status, said = run("files", *paths)
         assert status == 1 and "missing: No such file or directory" in said and expected in said, said
+
+
+FALSE_SERVER = """#!{python}
+# An echo server as the show starts it, for one connection, which does something wrong at the tenth message.
+import signal, socket, sys
+signal.signal(signal.SIGUSR1, lambda *_: print("3 fibers", flush=True))
+listener = socket.create_server(("127.0.0.1", 0))
+print("serving at 127.0.0.1:0, port %d, by mistake" % listener.getsockname()[1], flush=True)
+connection = listener.accept()[0]
+for i in range(1000000):
+    message = connection.recv(64, socket.MSG_WAITALL)
+    if i == 9 and "{wrong}" == "byte":
+        message = message[:-1] + bytes([message[-1] ^ 1])
+    elif i == 9 and "{wrong}" == "end":
+        break
+    elif i == 9 and "{wrong}" == "death":
+        sys.exit(0)
+    elif not message:
+        connection.sendall(b"more")
+        break
+    connection.sendall(message)
+connection.close()
+signal.pause()
+"""
+
+
+def show():
+    status, said = run("show", "--seconds", "1", "--connections", "50")
+    assert status == 0, said
+    # The server's own fibers are few, and each connection has one.
+    seen = re.search(r"^  1 s +([\d,]+) messages/s +(\d+) fibers +(n/a|[\d.]+) calls/message +([\d.]+) MB$", said, re.M)
+    assert int(seen.group(1).replace(",", "")) > 0 and 50 < int(seen.group(2)) < 60 and float(seen.group(4)) > 1, said
+    assert seen.group(3) == "n/a" or 0 < float(seen.group(3)) < 20, said
+    assert re.search(r"^[\d,]+ messages of 64 bytes on 50 connections in 1\.\d s; every byte came back", said, re.M), said
+    assert f"{sys.argv[2]}/echo-server 127.0.0.1:7000" in said or "examples/echo-server 127.0.0.1:7000" in said, said
+    for wrong, what in (("byte", "what came back is not what was sent"), ("end", "the server has hung up"),
+                        ("death", "hung up|says nothing more"), ("more", "more came back than was sent")):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(os.path.join(sys.argv[2], "show"), folder)
+            path = os.path.join(folder, "echo-server")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(FALSE_SERVER.format(python=sys.executable, wrong=wrong))
+            os.chmod(path, 0o755)
+            status, said = run(os.path.join(folder, "show"), "--seconds", "1", "--connections", "1")
+            assert status == 1 and re.search(what, said), (wrong, status, said)
+    assert run("show", "--seconds", "0")[0] == 1
 
 
 if __name__ == "__main__":
