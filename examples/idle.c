@@ -2,13 +2,14 @@
  * idle.c: connections that say nothing for a while are closed, by a timer that every read sets back. Its callback runs beside
  * the connection's fiber, so the descriptor belongs to a weft_alive: it is closed when neither uses it any more.
  *
- *     idle [ADDRESS [MILLISECONDS]]    echoes, by default at 127.0.0.1:7000 and until 5000 ms of silence
+ *     idle [ADDRESS]    echoes, by default at 127.0.0.1:7000, until there are two seconds of silence
  */
 #include <error.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <weft/weft.h>
+
+static const weft_span limit = 2 * WEFT_SEC;
 
 static void hang_up(void *fd)
 {
@@ -19,8 +20,6 @@ static void release(void *fd)
 {
     weft_close((int)(intptr_t)fd);
 }
-
-static weft_span limit = 5000 * WEFT_MS;
 
 static void *echo(void *arg)
 {
@@ -40,20 +39,22 @@ static void *echo(void *arg)
 
 static void *serve(void *address)
 {
-    int fd, listener = weft_listen(address);
-    if (listener >= 0)
-        printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
-    while ((fd = weft_accept(listener, NULL, NULL, SOCK_CLOEXEC, WEFT_FOREVER)) >= 0) {
-        if (weft_go(echo, (void *)(intptr_t)fd) < 0)
+    int listener = weft_listen(address);
+    if (listener < 0)
+        error(1, -listener, "cannot listen at %s", (char *)address);
+    printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
+    while (!weft_cancelled()) {
+        int fd = weft_accept(listener, NULL, NULL, SOCK_CLOEXEC, WEFT_FOREVER);
+        if (fd < 0)
+            weft_sleep(100 * WEFT_MS); /* too many descriptors, say: in a while there may be fewer */
+        else if (weft_go(echo, (void *)(intptr_t)fd) < 0)
             weft_close(fd);
     }
-    error(1, listener < 0 ? -listener : -fd, "cannot serve at %s", (char *)address);
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    limit = argc > 2 ? atoi(argv[2]) * WEFT_MS : limit;
     setlinebuf(stdout);
     return weft_run(serve, argc > 1 ? argv[1] : "127.0.0.1:7000", NULL, NULL) < 0;
 }

@@ -237,7 +237,7 @@ def proxy():
 
 
 def idle():
-    with Program("idle", "127.0.0.1:0", "2000") as server:
+    with Program("idle", "127.0.0.1:0") as server:
         port = server.port()
         start = time.monotonic()
         with connect(port) as silent, connect(port) as busy:
