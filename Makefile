@@ -1,6 +1,6 @@
 # The short names for what people do here. The work is in the CMake presets (CMakePresets.json) and in tools/.
 
-EXAMPLE ?= fibers
+EXAMPLE ?= show
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -12,10 +12,10 @@ export CTEST_PARALLEL_LEVEL := $(JOBS)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
 
-run: ## build the release and run an example (EXAMPLE=fibers)
+run: ## an echo server under load, for ten seconds; EXAMPLE=hello, chat, ... ARGS="..." runs an example instead
 	@tools/setup run
 	cmake --preset release && cmake --build --preset release --target example-$(EXAMPLE)
-	build/release/examples/$(EXAMPLE)
+	build/release/examples/$(EXAMPLE) $(ARGS)
 
 test: ## the tests in the builds dev, asan and tsan; outside programs; layers and headers
 	@tools/setup run test

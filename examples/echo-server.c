@@ -1,14 +1,16 @@
 /*
- * echo-server.c: one fiber for each connection, written as if each had a thread.
+ * echo-server.c: one fiber for each connection, written as if each had a thread. Signals come to a fiber, too.
  *
- *     echo-server [ADDRESS]      serves until it is ended, by default at 127.0.0.1:7000
- *     echo-server --self-test    serves a hundred clients of its own, and ends
+ *     echo-server [ADDRESS]    serves, by default at 127.0.0.1:7000, until SIGINT or SIGTERM; SIGUSR1: counts its fibers
  */
 #include <errno.h>
+#include <error.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <weft/weft.h>
+
+static sigset_t signals;
+static int listener;
 
 static void echo(int fd, void *arg)
 {
@@ -21,50 +23,37 @@ static void echo(int fd, void *arg)
     }
 }
 
-static void *client(void *address)
+static void *obey(void *arg)
 {
-    char buffer[16] = "";
-    int fd = weft_dial(address, weft_in(5 * WEFT_SEC));
-    bool right = fd >= 0 && weft_write_all(fd, "hello", 5, NULL, WEFT_FOREVER) == 5 &&
-                 weft_read_full(fd, buffer, 5, NULL, weft_in(5 * WEFT_SEC)) == 5 && strcmp(buffer, "hello") == 0;
-    if (fd >= 0)
-        weft_close(fd);
-    return right ? address : NULL;
+    weft_sched_figures now = {.size = sizeof now};
+    while (weft_wait_signal(&signals, NULL, WEFT_FOREVER) == SIGUSR1) {
+        weft_sched_stats(weft_sched_current(), &now);
+        printf("%d fibers\n", (int)(now.spawned - now.ended));
+    }
+    weft_close(listener); /* ends weft_serve: connections have 5 s to end, then their calls return -ECANCELED */
+    return arg;
 }
 
-static void *clients(void *listener)
+static void *serve(void *address)
 {
-    weft_fiber *f[100];
-    char address[32];
-    int right = 0;
-    snprintf(address, sizeof address, "127.0.0.1:%d", weft_port(*(int *)listener));
-    for (int i = 0; i < 100; i++)
-        weft_go_with(&f[i], NULL, client, address);
-    for (int i = 0; i < 100; i++) {
-        void *value;
-        right += weft_join(f[i], &value, WEFT_FOREVER) == 0 && value;
+    int rc = listener = weft_listen(address);
+    if (rc >= 0) {
+        printf("serving at %s, port %d, by %s\n", (char *)address, weft_port(listener), weft_io_backend());
+        weft_go(obey, NULL);
+        rc = weft_serve(listener, echo, NULL, NULL, WEFT_FOREVER);
     }
-    printf("%d of 100 clients were answered, by %s\n", right, weft_io_backend());
-    weft_close(*(int *)listener); /* ends serving */
+    if (rc != -EBADF) /* which is: obey has closed it */
+        error(1, -rc, "cannot serve at %s", (char *)address);
     return NULL;
-}
-
-static void *server(void *address)
-{
-    bool tests_itself = strcmp(address, "--self-test") == 0;
-    int listener = weft_listen(tests_itself ? "127.0.0.1:0" : address);
-    if (listener < 0) {
-        fprintf(stderr, "cannot listen at %s: %s\n", (char *)address, strerror(-listener));
-        return NULL;
-    }
-    if (tests_itself)
-        weft_go(clients, &listener);
-    return weft_serve(listener, echo, NULL, NULL, WEFT_FOREVER) == -EBADF ? address : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    void *value = NULL;
-    int rc = weft_run(server, argc > 1 ? argv[1] : "127.0.0.1:7000", &value, NULL);
-    return rc < 0 || !value;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads: they inherit it */
+    setlinebuf(stdout);
+    return weft_run(serve, argc > 1 ? argv[1] : "127.0.0.1:7000", NULL, NULL) < 0;
 }

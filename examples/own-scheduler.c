@@ -20,8 +20,7 @@ static void push(struct queue *q, weft_coro *c)
 
 static weft_coro *pop(struct queue *q)
 {
-    weft_coro *c = q->items[q->head];
-    q->head = (q->head + 1) % WORKERS;
+    weft_coro *c = q->items[q->head++ % WORKERS];
     q->count--;
     return c;
 }
@@ -38,7 +37,7 @@ static void *worker(void *arg)
 int main(void)
 {
     struct queue ready = {.count = 0};
-    int steps[WORKERS], resumed = 0;
+    int steps[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
         weft_coro *c;
         char name[24];
@@ -48,9 +47,8 @@ int main(void)
             return 1;
         push(&ready, c);
     }
-    while (ready.count > 0) {
+    for (int resumed = 1; ready.count > 0; resumed++) {
         weft_coro *c = pop(&ready);
-        resumed++;
         if (weft_coro_resume(c, NULL, NULL) == 1) {
             push(&ready, c);
         } else {

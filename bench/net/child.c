@@ -3,18 +3,14 @@
  */
 #include "child.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,7 +66,7 @@ void child_start(struct child *child, const char *program, const char *library, 
     if (strncmp(line, "port ", 5) != 0)
         case_fail("the server says '%s'", line);
     child->port = (uint16_t)strtoul(line + 5, NULL, 10);
-    child->threads = 0;
+    child->calls.threads = 0;
     if (clock_getcpuclockid(child->pid, &child->clock) != 0)
         case_fail("the server's CPU time cannot be read");
 }
@@ -101,73 +97,22 @@ void child_end(const struct child *child)
     waitpid(child->pid, NULL, 0);
 }
 
-/* The kernel's number for the event of any system call's start, or -1. */
-static long long event_id(void)
-{
-    static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-    long long id = -1;
-
-    for (size_t i = 0; id < 0 && i < sizeof(places) / sizeof(places[0]); i++) {
-        char path[128];
-        FILE *f;
-        snprintf(path, sizeof(path), "%s/events/raw_syscalls/sys_enter/id", places[i]);
-        f = fopen(path, "re");
-        if (!f)
-            continue;
-        if (fscanf(f, "%lld", &id) != 1)
-            id = -1;
-        fclose(f);
-    }
-    return id;
-}
-
-static void count_thread(struct child *child, struct perf_event_attr *attr, pid_t thread)
-{
-    int fd = (int)syscall(SYS_perf_event_open, attr, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
-    if (fd >= 0)
-        child->counters[child->threads++] = fd;
-}
-
 const char *child_prepare_counting(struct child *child)
 {
-    struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .disabled = 1, .inherit = 1};
-    long long id = event_id();
-    char path[64];
-    struct dirent *entry;
-    DIR *tasks;
-
-    if (id < 0)
-        return "no_trace_points";
-    attr.config = (uint64_t)id;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)child->pid);
-    tasks = opendir(path);
-    if (!tasks)
-        case_fail("no %s", path);
-    while ((entry = readdir(tasks)) && child->threads < CHILD_THREADS_MAX)
-        if (entry->d_name[0] != '.')
-            count_thread(child, &attr, (pid_t)strtol(entry->d_name, NULL, 10));
-    closedir(tasks);
-    if (child->threads == 0)
-        return "perf_event_open_fails";
-    return NULL;
+    return calls_open(&child->calls, child->pid);
 }
 
 void child_count_calls(const struct child *child)
 {
-    for (unsigned i = 0; i < child->threads; i++)
-        ioctl(child->counters[i], PERF_EVENT_IOC_ENABLE, 0);
+    calls_start(&child->calls);
 }
 
 uint64_t child_calls(struct child *child)
 {
-    uint64_t sum = 0, count;
+    uint64_t count;
 
-    for (unsigned i = 0; i < child->threads; i++) {
-        if (read(child->counters[i], &count, sizeof(count)) != (ssize_t)sizeof(count))
-            case_fail("the counter of system calls cannot be read");
-        sum += count;
-        close(child->counters[i]);
-    }
-    child->threads = 0;
-    return sum;
+    if (!calls_read(&child->calls, &count))
+        case_fail("the counter of system calls cannot be read");
+    calls_close(&child->calls);
+    return count;
 }

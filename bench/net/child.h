@@ -9,14 +9,13 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define CHILD_THREADS_MAX 64
+#include "../common/calls.h"
 
 struct child {
     pid_t pid;
     uint16_t port;
-    clockid_t clock;                 /* of its CPU time, all threads: what getrusage says, to the nanosecond */
-    int counters[CHILD_THREADS_MAX]; /* of system calls, one a thread, while they are counted */
-    unsigned threads;
+    clockid_t clock;    /* of its CPU time, all threads: what getrusage says, to the nanosecond */
+    struct calls calls; /* while they are counted */
 };
 
 /**

@@ -57,6 +57,16 @@ static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_re
 }
 #endif
 
+/*
+ * An accept in a ring is woken alone of all that wait on the socket, those of other processes included; if its process is
+ * being killed, or it is being cancelled, nobody is, and the connection waits for the next one to come. So only who cannot
+ * do otherwise accepts there: on a descriptor that blocks. Others wait for readiness, which wakes all.
+ */
+static int accept_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+{
+    return wf_set_for_calls() && wf_is_blocking(r->fd) ? call_in_ring(e, generation, r, deadline) : -EAGAIN;
+}
+
 /* Whatever had the number before: this is a new one. */
 static int accepted(int fd)
 {
@@ -73,7 +83,7 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
         return fd < 0 ? -EBADF : -ENOMEM;
     uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = fd, .flags = flags, .memory = from, .accepted = size};
-    int in_ring = call_in_ring(e, generation, &r, deadline);
+    int in_ring = accept_in_ring(e, generation, &r, deadline);
     if (in_ring != -EAGAIN)
         return accepted(in_ring);
     bool tried = false;

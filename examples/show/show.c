@@ -1,0 +1,214 @@
+/*
+ * show.c: what `make run` shows. It starts the server of examples/echo-server.c as a process of its own, drives many
+ * connections through it for some seconds, and says every second what that takes: messages, fibers, system calls, memory.
+ *
+ *      show [--connections 1000] [--seconds 10]
+ *
+ * It has a folder of its own, as it is not for copying as the examples are: it measures one of them. The load is fibers,
+ * too (load.c). Messages are counted here, where every byte of an answer is compared with what was sent; the other figures
+ * are the server's: fibers by its own word, memory by /proc, system calls by the kernel's counter where that may be used.
+ *
+ * Ends with status 1 if anything was wrong.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#include "../../bench/common/calls.h"
+#include "fail.h"
+#include "load.h"
+#include "server.h"
+
+#define OTHER_DESCRIPTORS 64 /* in either process, beside one for each connection */
+
+static struct {
+    unsigned connections, seconds;
+    char folder[4096]; /* where this program is, and the server */
+} options = {.connections = 1000, .seconds = 10};
+
+static struct server server;
+
+/* What was seen at one moment. */
+struct sample {
+    weft_time at;
+    uint64_t messages;
+    uint64_t calls; /* UINT64_MAX: not known */
+    unsigned fibers;
+    double memory;
+};
+
+static struct calls counter;
+
+static struct sample look(const struct load *load)
+{
+    struct sample s = {.calls = UINT64_MAX};
+    if (counter.threads > 0 && !calls_read(&counter, &s.calls))
+        fail(errno, "the counter of system calls cannot be read");
+    s.messages = load_answered(load);
+    s.at = weft_now();
+    s.fibers = server_fibers(&server);
+    s.memory = server_memory(&server);
+    return s;
+}
+
+/* 1234567 as 1,234,567, to a room of its own. */
+static const char *grouped(uint64_t n, char room[32])
+{
+    char digits[32];
+    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    char *to = room;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0)
+            *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return room;
+}
+
+static double seconds_between(const struct sample *a, const struct sample *b)
+{
+    return (double)(b->at.ns - a->at.ns) / (double)WEFT_SEC;
+}
+
+static uint64_t rate(const struct sample *a, const struct sample *b)
+{
+    return (uint64_t)((double)(b->messages - a->messages) / seconds_between(a, b));
+}
+
+/* System calls of the server for a message; "n/a" if they are not counted. */
+static const char *calls_of_one(const struct sample *a, const struct sample *b, char room[32])
+{
+    if (b->calls == UINT64_MAX || b->messages == a->messages)
+        return "n/a";
+    snprintf(room, 32, "%.2f", (double)(b->calls - a->calls) / (double)(b->messages - a->messages));
+    return room;
+}
+
+/* The live line: in place on a terminal, else a line for each. */
+static void print_line(unsigned second, const struct sample *before, const struct sample *now)
+{
+    bool in_place = isatty(STDOUT_FILENO);
+    char messages[32], fibers[32], calls[32];
+    printf("%s%3u s %10s messages/s %8s fibers %6s calls/message %7.1f MB%s", in_place ? "\r" : "", second,
+           grouped(rate(before, now), messages), grouped(now->fibers, fibers), calls_of_one(before, now, calls),
+           now->memory / 1e6, in_place ? "" : "\n");
+    fflush(stdout);
+}
+
+/* Lets the load go on for its time, or until something is wrong. *first and *last are its begin and end. */
+static void watch(struct load *load, struct sample *first, struct sample *last)
+{
+    *first = *last = look(load);
+    load_begin(load);
+    for (unsigned second = 1; second <= options.seconds && !load_failed(load); second++) {
+        weft_sleep_until((weft_time){first->at.ns + second * WEFT_SEC});
+        struct sample now = look(load);
+        print_line(second, last, &now);
+        *last = now;
+    }
+    if (isatty(STDOUT_FILENO))
+        printf("\n");
+}
+
+/* `no_calls`: why system calls were not counted, a word of calls_open; or NULL. */
+static void sum_up(const struct sample *first, const struct sample *last, double memory_before, const char *no_calls)
+{
+    char messages[32], connections[32], per_second[32], fibers[32], calls[32];
+    printf("\n%s messages of %d bytes on %s connections in %.1f s; every byte came back as it was sent.\n",
+           grouped(last->messages, messages), LOAD_BYTES, grouped(options.connections, connections),
+           seconds_between(first, last));
+    printf("  messages/s         %s, by %s\n", grouped(rate(first, last), per_second), server.backend);
+    printf("  fibers             %s: one for each connection, and those that accept and wait for signals\n",
+           grouped(last->fibers, fibers));
+    if (no_calls)
+        printf("  system calls       not available here: %s (root may count them, as a rule)\n", no_calls);
+    else
+        printf("  system calls       %s a message\n", calls_of_one(first, last, calls));
+    printf("  memory             %.1f MB, page tables included; %.1f KB for each connection\n", last->memory / 1e6,
+           (last->memory - memory_before) / 1e3 / options.connections);
+    printf(
+        "\nAll of the server is examples/echo-server.c, in less than 60 lines. To start it alone, and to talk to it:\n"
+        "    %s/echo-server 127.0.0.1:7000\n"
+        "    %s/echo-client 127.0.0.1:7000    (or: nc 127.0.0.1 7000)\n",
+        options.folder, options.folder);
+}
+
+static void *show(void *arg)
+{
+    double memory_before = server_memory(&server);
+    struct load *load = load_new(server.address, options.connections);
+    const char *no_calls = calls_open(&counter, server.pid);
+    struct sample first, last;
+    char why[200];
+    (void)arg;
+    if (!load)
+        fail(ENOMEM, "no load");
+    calls_start(&counter);
+    watch(load, &first, &last);
+    if (!load_end(load, why, sizeof why))
+        fail(0, "%s", why);
+    calls_close(&counter);
+    server_end(&server);
+    sum_up(&first, &last, memory_before, no_calls);
+    return NULL;
+}
+
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        fail(errno, "getrlimit");
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < options.connections + OTHER_DESCRIPTORS)
+        fail(0, "this process may have %llu descriptors: too few for %u connections (--connections N)",
+             (unsigned long long)limit.rlim_cur, options.connections);
+}
+
+static void find_folder(void)
+{
+    char here[4096];
+    ssize_t bytes = readlink("/proc/self/exe", options.folder, sizeof options.folder - 1);
+    if (bytes < 0)
+        fail(errno, "/proc/self/exe");
+    options.folder[bytes] = '\0';
+    *strrchr(options.folder, '/') = '\0';
+    size_t above = getcwd(here, sizeof here) ? strlen(here) : 0;
+    if (above > 1 && strncmp(options.folder, here, above) == 0 && options.folder[above] == '/')
+        memmove(options.folder, options.folder + above + 1, strlen(options.folder + above)); /* shorter from here */
+}
+
+static void read_options(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i += 2) {
+        char *rest = "";
+        unsigned long n = i + 1 < argc ? strtoul(argv[i + 1], &rest, 10) : 0;
+        unsigned *option = !strcmp(argv[i], "--connections") ? &options.connections
+                           : !strcmp(argv[i], "--seconds")   ? &options.seconds
+                                                             : NULL;
+        if (!option || n < 1 || n > 1000000 || *rest != '\0')
+            fail(0, "usage: show [--connections N] [--seconds N]");
+        *option = (unsigned)n;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char program[sizeof options.folder + 16], connections[32];
+    read_options(argc, argv);
+    raise_descriptors();
+    find_folder();
+    snprintf(program, sizeof program, "%s/echo-server", options.folder);
+    printf("%s connections to %s, for %u s:\n", grouped(options.connections, connections), program, options.seconds);
+    fflush(stdout);
+    server_start(&server, program);
+    int rc = weft_run(show, NULL, NULL, NULL);
+    if (rc < 0)
+        fail(-rc, "weft_run");
+    return 0;
+}
