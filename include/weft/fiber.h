@@ -114,8 +114,8 @@ WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_at
  * A fiber can be joined once, from a fiber or from a plain thread.
  *
  * Returns: 0, -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was cancelled (f is
- *          then still joinable), -EDEADLK f is the caller, -EALREADY somebody else is joining it, -EINVAL f is NULL or
- *          detached
+ *          then still joinable), -EDEADLK f is the caller, -EALREADY somebody else is joining it, -ESRCH it was in the
+ *          parent of a fork (weft/sched.h), -EINVAL f is NULL or detached
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    takes f on 0; leaves it on failure
@@ -126,7 +126,7 @@ WEFT_API int weft_join(weft_fiber *f, void **value, weft_time deadline);
  * Lets go of `f`: it is released when it ends, or now if it has ended or was never submitted.
  *
  * Returns: 0, -EALREADY somebody is joining it, or it was detached before (as far as that can be told: a detached fiber
- *          that has ended is gone), -EINVAL f is NULL
+ *          that has ended is gone), -ESRCH it was in the parent of a fork, -EINVAL f is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    takes f on 0

@@ -12,6 +12,15 @@
  * With use_caller the thread that makes the scheduler is worker 0, and one thread fewer is made. It works only inside
  * weft_sched_run and weft_sched_stop.
  *
+ * fork(2): in the child the fiber that forked goes on, on its stack, as the only one of its scheduler, which has one worker
+ * there. All other fibers, and the timers, watches and helpers of before, do not exist: none of them runs, and what is sent
+ * or unlocked goes to others. What they held stays held, and an object that another thread was just using may stay locked,
+ * as with those of pthreads. When the last fiber has ended, weft_run, weft_sched_run or weft_sched_stop returns in the child
+ * too if the fiber forked on the thread that called it (always so with one worker); else the child ends by exit(0). Other
+ * schedulers that ran are over, and can only be freed; those that did not run are as they were. If a plain thread forks the
+ * child has no runtime, and weft_run begins a new one. A child may exec, _exit or exit at any time. (vfork, posix_spawn and
+ * _Fork do nothing of this: exec after them.)
+ *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */
 #ifndef WEFT_SCHED_H
@@ -100,7 +109,8 @@ typedef struct weft_sched_opts {
  * NULL). While it runs, weft_go works on every thread. The calling thread is worker 0.
  *
  * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
- *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start
+ *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork
+ *          made in another fiber than the first, whose value is not there
  * Context: any thread, not a fiber
  * Blocks:  the thread, until every fiber has ended
  * Owns:    nothing
@@ -123,7 +133,7 @@ WEFT_API int weft_sched_new(weft_sched **out, const weft_sched_opts *opts);
  * Makes the workers' threads. NEW and STOPPED schedulers can be started.
  *
  * Returns: 0, -EALREADY it runs, -EAGAIN a thread could not be made (none is left behind, the scheduler is as before),
- *          -ENOMEM, -EINVAL s is NULL
+ *          -ESHUTDOWN it ran in the parent of a fork, -ENOMEM, -EINVAL s is NULL
  * Context: fiber | any thread
  * Blocks:  until the workers run
  * Owns:    nothing

@@ -14,7 +14,7 @@
  * anything here; adding and cancelling take the same time however many timers there are.
  *
  * A scheduler that stops (and weft_run at its end) waits for timers that are to fire once, and lets recurring ones end;
- * past the deadline of weft_sched_stop it cancels all.
+ * past the deadline of weft_sched_stop it cancels all. In the child of a fork the timers of before have ended.
  *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */

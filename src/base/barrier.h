@@ -14,12 +14,15 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-extern WF_HIDDEN bool wf_barrier_is_asymmetric; /* const after wf_barrier_init */
+extern WF_HIDDEN bool wf_barrier_is_asymmetric; /* const after wf_barrier_init, but for a child that is alone */
 
 /* Before the first use of the others; any number of times. */
 void wf_barrier_init(void);
 
 void wf_barrier_heavy(void);
+
+/* In the child of a fork: what the kernel was told of the parent it is told again. */
+void wf_barrier_in_child(void);
 
 static inline void wf_barrier_light(void)
 {

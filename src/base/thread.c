@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include "base/fork.h"
+
 #define IDS_AT_ONCE 1024
 
 __thread struct wf_thread wf_thread_self __attribute__((tls_model("initial-exec")));
@@ -13,6 +15,8 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wf_thread *list; /* guarded by: list_lock */
 static int64_t live_of_others; /* atomic: of threads that have ended, or are not on the list */
 static uint64_t next_ids = 1;  /* atomic */
+
+uint64_t wf_thread_first_id = 1;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;
@@ -62,13 +66,16 @@ static void keep_only_self(void)
         wf_thread_self.link = &list;
         list = &wf_thread_self;
     }
+    wf_thread_first_id = next_ids;
+    wf_thread_self.next_id = wf_thread_self.last_id; /* the rest of what it took is of before */
     unlock_list();
 }
 
 static void set_up(void)
 {
+    static const struct wf_fork_steps steps = {lock_list, unlock_list, keep_only_self};
     at_exit_works = pthread_key_create(&at_exit, thread_ends) == 0;
-    pthread_atfork(lock_list, unlock_list, keep_only_self);
+    wf_fork_join(WF_FORK_THREADS, &steps);
 }
 
 void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *))

@@ -67,6 +67,9 @@ static inline uint64_t wf_thread_id(struct wf_thread *t)
     return wf_likely(wf_thread_id_at_hand(t)) ? t->next_id++ : wf_thread_more_ids(t);
 }
 
+/* Ids below it were given out before the fork that made this process. */
+extern WF_HIDDEN uint64_t wf_thread_first_id; /* const, but for a child that is alone */
+
 /* Counts a coroutine that is made or freed here. */
 void wf_thread_count(struct wf_thread *t, int change);
 

@@ -31,6 +31,7 @@ enum {
     WF_JOIN_DONE = 2,     /* it has ended: `value` is there */
     WF_JOIN_GONE = 3,     /* released: the record waits for the next fiber */
     WF_JOIN_ENDING = 4,   /* it has ended, and its joiner is about to be told */
+    WF_JOIN_LOST = 5,     /* it was in the parent of a fork; see sched/fork.h */
 };
 
 /*

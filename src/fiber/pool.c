@@ -3,8 +3,10 @@
  */
 #include "fiber/pool.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
+#include "base/fork.h"
 #include "base/lock.h"
 #include "base/sys.h"
 
@@ -29,6 +31,27 @@ static size_t empty;            /* guarded by: lock; blocks of which all records
 static size_t least_empty;      /* guarded by: lock; the least that it was since the last wf_pool_settle */
 static struct block *blocks;    /* guarded by: lock */
 static struct block *with_free; /* guarded by: lock; those with a free record */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_pool(void);
+
+static void unlock_pool(void)
+{
+    wf_unlock(&lock);
+}
+
+static void set_up(void)
+{
+    static const struct wf_fork_steps steps = {lock_pool, unlock_pool, unlock_pool};
+    wf_fork_join(WF_FORK_FIBERS, &steps);
+}
+
+static void lock_pool(void)
+{
+    pthread_once(&once, set_up);
+    wf_lock(&lock);
+}
 
 static void count_empty(int change)
 {
@@ -141,7 +164,7 @@ static void unmap(struct block *b)
 
 void wf_pool_settle(void)
 {
-    wf_lock(&lock);
+    lock_pool();
     size_t n = least_empty - least_empty / 2;
     for (struct block *b = with_free, *next; b && n > 0; b = next) {
         next = b->next_free;
@@ -151,7 +174,7 @@ void wf_pool_settle(void)
         }
     }
     least_empty = empty;
-    wf_unlock(&lock);
+    unlock_pool();
 }
 
 bool wf_pool_has_empty(void)
@@ -161,40 +184,40 @@ bool wf_pool_has_empty(void)
 
 weft_fiber *wf_pool_take(void)
 {
-    wf_lock(&lock);
+    lock_pool();
     weft_fiber *f = take();
-    wf_unlock(&lock);
+    unlock_pool();
     return f;
 }
 
 bool wf_records_fill(struct wf_records *r)
 {
-    wf_lock(&lock);
+    lock_pool();
     for (weft_fiber *f; r->count < WF_RECORDS_AT_ONCE && (f = take()) != NULL; r->count++) {
         f->next = r->first;
         r->first = f;
     }
-    wf_unlock(&lock);
+    unlock_pool();
     r->unneeded = 0;
     return r->first != NULL;
 }
 
 void wf_pool_give(weft_fiber *f)
 {
-    wf_lock(&lock);
+    lock_pool();
     give(f);
-    wf_unlock(&lock);
+    unlock_pool();
 }
 
 void wf_records_trim(struct wf_records *r, uint32_t keep)
 {
-    wf_lock(&lock);
+    lock_pool();
     for (; r->count > keep; r->count--) {
         weft_fiber *f = r->first;
         r->first = f->next;
         give(f);
     }
-    wf_unlock(&lock);
+    unlock_pool();
     if (r->unneeded > r->count)
         r->unneeded = r->count;
 }
@@ -208,10 +231,10 @@ void wf_records_settle(struct wf_records *r)
 
 void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg)
 {
-    wf_lock(&lock);
+    lock_pool();
     for (struct block *b = blocks; b; b = b->next) {
         for (size_t i = 0; i < b->used; i++)
             look(record_at(b, i), arg);
     }
-    wf_unlock(&lock);
+    unlock_pool();
 }

@@ -44,7 +44,7 @@ struct wf_waiter {
 
 struct wf_sleeper {
     uint32_t phase;        /* atomic: see the picture */
-    uint32_t bits;         /* atomic: set by anybody, whatever the phase */
+    uint32_t bits;         /* atomic: set by anybody, whatever the phase. A plain thread's: const: its wf_forks */
     int32_t result;        /* what the wait returns; written by who settled, before ready */
     weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `phase` */
     struct wf_waiter node; /* for a wait on one object; never on a stack that is copied */

@@ -297,7 +297,20 @@ static void drop(struct wf_io *io)
     wf_sys_free(p);
 }
 
-static const struct wf_io_ops ops = {.poll = poll_set, .wake = wake, .leave = leave, .drop = drop};
+/* The set is the parent's too: to take anything out of it would take it out there. */
+static void forget(struct wf_io *io)
+{
+    struct epoll *p = (struct epoll *)io;
+    int kept = errno;
+    close(p->fd);
+    close(p->wake);
+    if (p->timer >= 0)
+        close(p->timer);
+    errno = kept;
+    wf_set_forget(&p->set);
+}
+
+static const struct wf_io_ops ops = {.poll = poll_set, .wake = wake, .leave = leave, .drop = drop, .forget = forget};
 
 int wf_epoll_new(struct wf_set **out, struct wf_worker *w)
 {

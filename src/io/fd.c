@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,6 +16,7 @@
 #include <weft/watch.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/sys.h"
 #include "io/set.h"
 #include "io/watch.h"
@@ -23,6 +25,30 @@
 enum { CHUNK = 1024, CHUNKS = 1 << 16 };
 
 static struct wf_fd *chunks[CHUNKS]; /* atomic: each is made once, and for life */
+static unsigned chunks_end;          /* atomic: none is there from this one on */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The child of a fork knows nothing of its descriptors: who waits for them, and what they are registered with, is gone. */
+static void forget_all(void)
+{
+    for (unsigned i = 0; i < chunks_end; i++) {
+        wf_sys_free(chunks[i]);
+        chunks[i] = NULL;
+    }
+    chunks_end = 0;
+    wf_set_in_child();
+}
+
+static void set_up(void)
+{
+    static const struct wf_fork_steps steps = {.in_child = forget_all};
+    wf_fork_join(WF_FORK_IO, &steps);
+}
+
+void wf_fd_join_fork(void)
+{
+    pthread_once(&once, set_up);
+}
 
 static struct wf_fd *make_chunk(unsigned index)
 {
@@ -30,6 +56,9 @@ static struct wf_fd *make_chunk(unsigned index)
     if (!made)
         return NULL;
     memset(made, 0, CHUNK * sizeof *made);
+    wf_fd_join_fork();
+    for (unsigned end = wf_load(&chunks_end); end <= index && !wf_cas(&chunks_end, &end, index + 1);)
+        ;
     if (wf_cas(&chunks[index], &there, made)) /* pairs with wf_fd_look */
         return made;
     wf_sys_free(made);

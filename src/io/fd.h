@@ -68,6 +68,9 @@ struct wf_fd {
 
 _Static_assert(sizeof(struct wf_fd) == 64, "a record is a cache line");
 
+/* By who is about to keep anything that the child of a fork must forget. Any number of times. */
+void wf_fd_join_fork(void);
+
 /* The record of a number; NULL: it is no descriptor's (negative, or too large), or there is no memory. */
 struct wf_fd *wf_fd_of(int fd);
 

@@ -17,7 +17,14 @@
 #include "io/uring.h"
 #include "sched/sched.h"
 
-static uint32_t last_id; /* atomic */
+static uint32_t last_id;         /* atomic */
+static struct wf_set *forgotten; /* those of the parents: their memory may be in use. owner: a child that is alone */
+
+void wf_set_forget(struct wf_set *set)
+{
+    set->next = forgotten;
+    forgotten = set;
+}
 
 static enum wf_backend wanted(int option)
 {
@@ -47,6 +54,12 @@ static int new_ring(struct wf_set **out, struct wf_worker *w)
     rings = *out;
     wf_unlock(&rings_lock);
     return 0;
+}
+
+void wf_set_in_child(void)
+{
+    rings_lock = (struct wf_lock){0};
+    rings = NULL;
 }
 
 void wf_set_unlist(struct wf_set *set)
@@ -137,6 +150,10 @@ void wf_set_do_asked(struct wf_set *set)
     }
 }
 #else
+void wf_set_in_child(void)
+{
+}
+
 static int new_ring(struct wf_set **out, struct wf_worker *w)
 {
     (void)out, (void)w;
@@ -175,6 +192,7 @@ WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
 {
     struct wf_set *made = NULL;
     int rc = -ENOSYS;
+    wf_fd_join_fork();
     if (wanted(w->sched->io) == WF_URING && (rc = new_ring(&made, w)) != 0)
         tell_once(rc);
     if (rc != 0)

@@ -27,7 +27,7 @@ struct wf_set {
     uint32_t id;              /* const: no other set of this process has or had it */
     struct wf_worker *worker; /* const */
     int64_t verify_at;        /* when to look after long waits; INT64_MAX: there are none. owner: the worker */
-    struct wf_set *next;      /* of all rings. guarded by: a lock in set.c */
+    struct wf_set *next;      /* of all rings, or of those that a fork left behind. guarded by: a lock in set.c */
     struct wf_asked *asked;   /* what other threads want of it. guarded by: the same */
     uint32_t asked_count;     /* guarded by: the same. atomic: the worker looks */
     uint32_t asked_room;      /* guarded by: the same */
@@ -55,6 +55,12 @@ void wf_set_do_asked(struct wf_set *set);
 
 /* The set goes away: nothing is asked of it from now on. */
 void wf_set_unlist(struct wf_set *set);
+
+/* In the child of a fork: it is nobody's, and its descriptors are closed. */
+void wf_set_forget(struct wf_set *set);
+
+/* In the child of a fork: there are no rings. */
+void wf_set_in_child(void);
 
 /* The calling fiber's ring, if it may use that for calls: it stays on its worker, and its stack where it is. */
 struct wf_set *wf_set_for_calls(void);

@@ -474,9 +474,9 @@ static void leave(struct wf_io *io)
         io_uring_submit_and_get_events(&p->ring);
         complete_all(p);
         end_polls(p);
+        p->set.there = false; /* before its descriptor is gone: a child that is forked now has no use for it */
         io_uring_queue_exit(&p->ring);
     }
-    p->set.there = false;
     wf_set_do_asked(&p->set);
     errno = kept;
 }
@@ -494,7 +494,20 @@ static void drop(struct wf_io *io)
     wf_sys_free(p);
 }
 
-static const struct wf_io_ops ops = {.poll = poll_ring, .wake = wake, .leave = leave, .drop = drop};
+/* Gives up the memory that the kernel shares with the parent, without a call on the ring. */
+static void forget(struct wf_io *io)
+{
+    struct uring *p = (struct uring *)io;
+    int kept = errno;
+    if (p->set.there)
+        io_uring_queue_exit(&p->ring);
+    p->set.there = false;
+    close(p->wake);
+    errno = kept;
+    wf_set_forget(&p->set);
+}
+
+static const struct wf_io_ops ops = {.poll = poll_ring, .wake = wake, .leave = leave, .drop = drop, .forget = forget};
 
 int wf_uring_new(struct wf_set **out, struct wf_worker *w)
 {

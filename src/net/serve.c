@@ -12,6 +12,7 @@
 #include <weft/sync.h>
 
 #include "base/atomic.h"
+#include "base/fork.h"
 #include "base/options.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -30,6 +31,7 @@ struct served {
     weft_fiber *fiber;          /* guarded by: server->lock: NULL until it is known */
     int fd;
     unsigned worker;
+    uint32_t forks; /* const: the wf_forks that the server is of */
 };
 
 struct server {
@@ -55,6 +57,11 @@ static void *serve_one(void *arg)
     weft_mutex_unlock(&s->lock);
     if (!cancelled)
         s->handler(c->fd, s->arg);
+    if (c->forks != wf_forks) { /* it has forked: in the child there is no server to tell */
+        weft_close(c->fd);
+        wf_sys_free(c);
+        return NULL;
+    }
     wf_mutex_take(&s->lock);
     if (c->prev)
         c->prev->next = c->next;
@@ -88,7 +95,7 @@ static int start(struct server *s, int fd, size_t stack)
     struct served *c = wf_sys_malloc(sizeof *c);
     int rc = -ENOMEM;
     if (c) {
-        *c = (struct served){.server = s, .fd = fd, .worker = emptiest(s)};
+        *c = (struct served){.server = s, .fd = fd, .worker = emptiest(s), .forks = wf_forks};
         wf_add(&s->conns[c->worker], 1);
         weft_waitgroup_add(&s->live, 1);
         wf_mutex_take(&s->lock);

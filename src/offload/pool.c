@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/fork.h"
 #include "base/futex.h"
 #include "base/panic.h"
 #include "base/sys.h"
@@ -369,8 +370,9 @@ static void begin_anew(void)
 
 static void set_up(void)
 {
+    static const struct wf_fork_steps steps = {lock_pool, unlock_pool, begin_anew};
     cpus = wf_cpus();
-    pthread_atfork(lock_pool, unlock_pool, begin_anew);
+    wf_fork_join(WF_FORK_OFFLOAD, &steps);
     atexit(close_pool);
 }
 

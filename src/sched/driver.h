@@ -26,6 +26,8 @@ struct wf_io_ops {
     void (*leave)(struct wf_io *io);
     /* The scheduler is freed. Any thread. */
     void (*drop)(struct wf_io *io);
+    /* In the child of a fork: closes its descriptors, and touches nothing of what the parent goes on using. */
+    void (*forget)(struct wf_io *io);
 };
 
 /* The first member of what io/ has for a worker. */

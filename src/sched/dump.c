@@ -31,7 +31,8 @@ struct lines {
 static bool is_meant(const weft_fiber *f, const weft_sched *s)
 {
     uint32_t state = wf_load(&f->state);
-    return state != 0 && (!s || (wf_load(&f->sched) == s && state != WEFT_FIBER_NEW && state != WEFT_FIBER_DONE));
+    return state != 0 && wf_load(&f->join) != WF_JOIN_LOST &&
+           (!s || (wf_load(&f->sched) == s && state != WEFT_FIBER_NEW && state != WEFT_FIBER_DONE));
 }
 
 static void copy_name(char *to, const weft_fiber *f)
@@ -98,6 +99,7 @@ static int by_id(const void *a, const void *b)
 int wf_dump(FILE *to, const weft_sched *s)
 {
     struct lines l = {.of = s};
+    wf_fork_look();
     wf_pool_walk(look, &l); /* counts */
     l.room = l.count + l.count / 8 + 16;
     l.line = wf_sys_malloc(l.room * sizeof *l.line);

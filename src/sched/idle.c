@@ -115,6 +115,8 @@ void wf_idle_tell_if_empty(weft_sched *s)
         wf_ready(who);
     if (s->use_caller)
         wf_driver_wake(&s->worker[0]->driver);
+    if (wf_unlikely(s->orphan))
+        wf_store(&s->over, 1);
 }
 
 /* Memory that a burst left behind goes back while there is nothing else to do. */

@@ -31,6 +31,7 @@ const char *weft_fiber_name(const weft_fiber *f)
 enum weft_fiber_state weft_fiber_state(const weft_fiber *f)
 {
     wf_slice_here();
+    wf_fork_look();
     return (enum weft_fiber_state)wf_load(&f->state);
 }
 
@@ -49,6 +50,7 @@ const char *weft_fiber_site(const weft_fiber *f)
 const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
 {
     wf_slice_here();
+    wf_fork_look();
     const char *what = wf_load(&f->state) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
     if (until)
         until->ns = what ? wf_load(&f->until) : INT64_MAX;
@@ -115,6 +117,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
     }
     all.active -= all.idle < all.active ? all.idle : all.active;
     struct waiting waiting = {.of = s};
+    wf_fork_look();
     wf_pool_walk(count_waiting, &waiting);
     all.parked = waiting.parked;
     all.sleeping = waiting.sleeping;

@@ -69,6 +69,8 @@ static int join_refused(uintptr_t join)
         return 0;
     case WF_JOIN_DETACHED:
         return -EINVAL;
+    case WF_JOIN_LOST:
+        return -ESRCH;
     default: /* somebody joins it, or has */
         return -EALREADY;
     }
@@ -81,6 +83,7 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
         return -EINVAL;
     if (f == me->fiber)
         return -EDEADLK;
+    wf_fork_look();
     uintptr_t join = wf_load_acquire(&f->join); /* pairs with wf_join_ended: the value is there */
     int rc = join_refused(join);
     if (rc != 0)
@@ -112,6 +115,7 @@ int weft_detach(weft_fiber *f)
     wf_slice_here();
     if (!f)
         return -EINVAL;
+    wf_fork_look();
     uintptr_t join = WF_JOIN_OPEN;
     if (wf_load(&f->state) == WEFT_FIBER_NEW) { /* no scheduler has it, nor will */
         if (!wf_cas(&f->join, &join, WF_JOIN_GONE))
@@ -121,6 +125,8 @@ int weft_detach(weft_fiber *f)
     }
     if (wf_cas(&f->join, &join, WF_JOIN_DETACHED)) /* pairs with wf_join_ended */
         return 0;
+    if (join == WF_JOIN_LOST)
+        return -ESRCH;
     if (join != WF_JOIN_DONE || !wf_cas(&f->join, &join, WF_JOIN_GONE))
         return -EALREADY;
     release(f);

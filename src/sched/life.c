@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/barrier.h"
@@ -12,6 +13,7 @@
 #include "base/cpus.h"
 #include "base/sys.h"
 #include "coro/coro.h"
+#include "sched/fork.h"
 #include "sched/pick.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
@@ -101,7 +103,7 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
         return -ENOMEM;
     memset(s, 0, sizeof *s);
     snprintf(s->name, sizeof s->name, "%s", o.name);
-    s->workers = o.threads;
+    s->workers = s->made = o.threads;
     s->use_caller = o.use_caller;
     s->dispatch = o.dispatch;
     s->io = o.io;
@@ -122,6 +124,7 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
     }
     if (s->use_caller)
         wf_worker_enter(s->worker[0]);
+    wf_fork_list(s);
     *out = s;
     return 0;
 }
@@ -153,6 +156,8 @@ static void *worker_thread(void *arg)
         wf_futex_wait(&w->sched->gate, 0, INT64_MAX);
     wf_worker_loop(w, WF_UNTIL_OVER, INT64_MAX);
     wf_worker_leave(w);
+    if (w->sched->orphan)
+        exit(0); /* helpers may be left, and nobody waits for us */
     return NULL;
 }
 
@@ -209,14 +214,15 @@ int weft_sched_start(weft_sched *s)
 {
     if (!s)
         return -EINVAL;
+    wf_fork_look();
     wf_lock(&s->lock);
     uint32_t was = s->life;
-    bool may = !s->stopping && (was == WF_NEW || was == WF_STOPPED);
+    bool may = !s->stopping && (was == WF_NEW || was == WF_STOPPED) && s->workers > 0;
     if (may)
         s->stopping = true; /* nobody else starts or stops it meanwhile */
     wf_unlock(&s->lock);
     if (!may)
-        return -EALREADY;
+        return s->workers > 0 ? -EALREADY : -ESHUTDOWN;
     if (s->use_caller && s->warm > 0 && s->worker[0]->thread == wf_thread_now())
         warm_up(s->worker[0]);
     s->told = false;
@@ -397,6 +403,7 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
         return -EDEADLK;
     if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
         return -EPERM;
+    wf_fork_look();
     int rc = begin_stop(s);
     if (rc != 0)
         return rc == 1 ? 0 : rc;
@@ -452,12 +459,14 @@ int weft_sched_free(weft_sched *s)
     uint32_t life = wf_load(&s->life);
     if (life != WF_NEW && life != WF_STOPPED)
         return -EBUSY;
+    wf_fork_look();
+    wf_fork_unlist(s);
     drop_queued(s);
     if (s->use_caller)
         wf_worker_leave(s->worker[0]);
     while (wf_load_acquire(&s->senders) != 0) /* pairs with wf_worker_send */
         sched_yield();
-    for (unsigned i = 0; i < s->workers; i++)
+    for (unsigned i = 0; i < s->made; i++)
         free_worker(s, s->worker[i]);
     wf_sys_free(s);
     return 0;

@@ -14,8 +14,9 @@ enum wf_life { WF_NEW, WF_RUNNING, WF_DRAINING, WF_STOPPED };
 
 struct weft_sched {
     char name[WF_NAME_BYTES];  /* const */
-    unsigned workers;          /* const */
-    bool use_caller;           /* const */
+    unsigned workers;          /* const, but for a child that is alone: 1, or 0 if they are in the parent */
+    unsigned made;             /* const: how many `worker` has, those in the parent of a fork included */
+    bool use_caller;           /* const, but for a child that is alone */
     int dispatch;              /* const */
     int io;                    /* const: WEFT_IO_* */
     unsigned warm, warm_max;   /* const */
@@ -43,6 +44,8 @@ struct weft_sched {
     uint32_t over;                   /* atomic: the workers' threads are to end */
     uint64_t cancels;                /* atomic: how often all fibers were cancelled */
     bool told;                       /* owner: who stops: the list of parked ones was printed */
+    bool orphan;                     /* const, but for a child that is alone: whoever would stop it is in the parent */
+    weft_sched *next_of_all, **link_of_all; /* guarded by: a lock in fork.c */
 
     struct wf_worker *worker[]; /* const */
 };
@@ -60,6 +63,8 @@ void wf_sched_set_default(weft_sched *s);
 /* That scheduler, or NULL, which stays what it is until the caller lets it go. Briefly: a lock is held meanwhile. */
 weft_sched *wf_sched_hold_default(void);
 void wf_sched_let_default_go(void);
+/* In the child of a fork: there is none but this one (NULL: none at all). */
+void wf_sched_keep_default(weft_sched *s);
 
 /* Prints the fibers of a scheduler (NULL: all) and returns how many there are. */
 int wf_dump(FILE *to, const weft_sched *s);

@@ -36,6 +36,13 @@ weft_sched *wf_sched_hold_default(void)
     return wf_load(&wf_sched_default);
 }
 
+void wf_sched_keep_default(weft_sched *s)
+{
+    default_lock = (struct wf_lock){0};
+    if (wf_load(&wf_sched_default) != s)
+        wf_store(&wf_sched_default, NULL);
+}
+
 void wf_sched_let_default_go(void)
 {
     wf_unlock(&default_lock);
@@ -101,6 +108,8 @@ static int take_attr(weft_fiber *f, const weft_attr *a)
 static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker)
 {
     struct wf_thread *t = wf_thread_now();
+    if (wf_unlikely(s->workers == 0)) /* they were in the parent of a fork */
+        return -ESHUTDOWN;
     if (worker < 0 || worker > (int)s->workers)
         return -EINVAL;
     struct wf_worker *home = worker > 0 ? s->worker[worker - 1] : NULL;
@@ -371,6 +380,7 @@ int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker)
     wf_slice_here();
     if (!s || !f || worker < 0 || worker > (int)s->workers)
         return -EINVAL;
+    wf_fork_look();
     switch (wf_load(&f->state)) {
     case WEFT_FIBER_NEW:
         return submit_new(s, f, worker);

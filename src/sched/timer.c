@@ -57,7 +57,24 @@ struct weft_timer {
     bool runs;      /* its callback has begun and not returned */
     bool awaited;   /* it is counted in in->awaited and not in in->settled */
     bool at_once;   /* FIRING: it was reset to a time that is past */
+    uint32_t forks; /* const: the wf_forks that it is of; else it is lost, and `in` is not to be touched */
 };
+
+/* It is one of the parent of a fork. */
+static bool is_lost(const weft_timer *t)
+{
+    return wf_unlikely(t->forks != wf_forks);
+}
+
+/* Frees a lost one that nobody has any more. If its callback has begun in a fiber that is lost too, it stays. */
+static void settle_lost(weft_timer *t)
+{
+    if (t->held || t->runs)
+        return;
+    if (t->cond)
+        wf_alive_forget(t->cond);
+    wf_sys_free(t);
+}
 
 static int64_t later(int64_t t, int64_t span)
 {
@@ -276,6 +293,11 @@ static void skip_missed(weft_timer *t)
 static void has_returned(weft_timer *t)
 {
     struct wf_timers *ts = t->in;
+    if (is_lost(t)) { /* the callback has forked, and this is the child */
+        t->runs = false;
+        settle_lost(t);
+        return;
+    }
     wf_lock(&ts->lock);
     t->runs = false;
     if (t->state == FIRING) { /* else it was cancelled meanwhile */
@@ -320,14 +342,24 @@ void wf_timers_fire(struct wf_worker *w)
 
 /* ---- the scheduler's part ---- */
 
+static void begin(struct wf_timers *ts, struct wf_worker *w, enum wf_timers_life life, int64_t now)
+{
+    *ts = (struct wf_timers){
+        .next = INT64_MAX, .known = 1, .worker = w, .due_end = &ts->due, .life = life, .forks = wf_forks};
+    wf_wheel_init(&ts->wheel, now);
+}
+
 struct wf_timers *wf_timers_new(struct wf_worker *w, int64_t now)
 {
     struct wf_timers *ts = wf_sys_malloc(sizeof *ts);
-    if (!ts)
-        return NULL;
-    *ts = (struct wf_timers){.next = INT64_MAX, .known = 1, .worker = w, .due_end = &ts->due};
-    wf_wheel_init(&ts->wheel, now);
+    if (ts)
+        begin(ts, w, WF_TIMERS_OPEN, now);
     return ts;
+}
+
+void wf_timers_renew(struct wf_timers *ts)
+{
+    begin(ts, ts->worker, ts->life, wf_clock_now());
 }
 
 void wf_timers_allow(struct wf_timers *ts, enum wf_timers_life life)
@@ -366,6 +398,10 @@ void wf_timers_cancel_all(struct wf_timers *ts, enum wf_timers_life life)
 
 void wf_timers_drop(struct wf_timers *ts)
 {
+    if (ts->forks != wf_forks) { /* nobody looks into it */
+        wf_sys_free(ts);
+        return;
+    }
     wf_lock(&ts->lock);
     ts->worker = NULL;
     cancel_all(ts);
@@ -400,9 +436,11 @@ static int add(weft_timer *t, struct wf_timers *ts, weft_timer **out)
 static int add_from_outside(weft_timer *t, weft_sched *s, weft_timer **out)
 {
     unsigned first = s->use_caller && s->workers > 1;
-    unsigned at = first + wf_add(&s->next_worker, 1) % (s->workers - first);
+    unsigned turn = wf_add(&s->next_worker, 1);
+    int rc = -ESHUTDOWN;
     wf_lock(&s->lock); /* of `life` */
-    int rc = s->life == WF_DRAINING || s->life == WF_STOPPED ? -ESHUTDOWN : add(t, s->worker[at]->timers, out);
+    if (s->life != WF_DRAINING && s->life != WF_STOPPED)
+        rc = add(t, s->worker[first + turn % (s->workers - first)]->timers, out);
     wf_unlock(&s->lock);
     return rc;
 }
@@ -439,7 +477,8 @@ int weft_timer_new(weft_timer **out, weft_span period, bool recurring, weft_aliv
                       .start = now,
                       .when = later(now, period),
                       .recurring = recurring,
-                      .held = out != NULL};
+                      .held = out != NULL,
+                      .forks = wf_forks};
     if (cond)
         wf_alive_know(cond);
     int rc = add_here(t, out);
@@ -466,6 +505,8 @@ int weft_timer_cancel(weft_timer *t)
     wf_slice_here();
     if (!t)
         return -EINVAL;
+    if (is_lost(t))
+        return 0;
     wf_lock(&t->in->lock);
     int in_time = cancel(t);
     settle(t);
@@ -478,6 +519,11 @@ int weft_timer_free(weft_timer *t)
     wf_slice_here();
     if (!t)
         return 0;
+    if (is_lost(t)) {
+        t->held = false;
+        settle_lost(t);
+        return 0;
+    }
     struct wf_timers *ts = t->in;
     wf_lock(&ts->lock);
     int in_time = cancel(t);
@@ -507,6 +553,8 @@ int weft_timer_refresh(weft_timer *t)
     wf_slice_here();
     if (!t)
         return -EINVAL;
+    if (is_lost(t))
+        return -ESRCH;
     wf_lock(&t->in->lock);
     int rc = may_fire_again(t) ? 0 : -ESRCH;
     if (rc == 0) {
@@ -523,6 +571,8 @@ int weft_timer_reset(weft_timer *t, weft_span period, bool from_now)
     wf_slice_here();
     if (!t || (t->recurring && period <= 0))
         return -EINVAL;
+    if (is_lost(t))
+        return -ESRCH;
     wf_lock(&t->in->lock);
     int rc = may_fire_again(t) ? 0 : -ESRCH;
     if (rc == 0) {
@@ -566,6 +616,8 @@ weft_time weft_timer_next(weft_timer *t)
     wf_slice_here();
     const struct wf_worker *w = wf_thread_now()->worker;
     int64_t next = INT64_MAX;
+    if (t && is_lost(t))
+        return WEFT_FOREVER;
     if (t) {
         wf_lock(&t->in->lock);
         next = may_fire_again(t) ? t->when : INT64_MAX;
@@ -584,6 +636,8 @@ uint64_t weft_timer_missed(weft_timer *t)
     wf_slice_here();
     if (!t)
         return 0;
+    if (is_lost(t))
+        return t->missed;
     wf_lock(&t->in->lock);
     uint64_t missed = t->missed;
     wf_unlock(&t->in->lock);

@@ -36,6 +36,7 @@ struct wf_timers {
     struct wf_worker *worker;   /* NULL: the scheduler is gone. guarded by: lock */
     weft_timer *due, **due_end; /* those whose time has come, that have no fiber yet. guarded by: lock */
     enum wf_timers_life life;   /* guarded by: lock */
+    uint32_t forks;             /* const: the wf_forks that all of it is of */
     struct wf_wheel wheel;      /* guarded by: lock */
 };
 
@@ -44,6 +45,9 @@ struct wf_timers *wf_timers_new(struct wf_worker *w, int64_t now);
 
 /* The scheduler is freed. Whoever has a handle keeps the rest alive. */
 void wf_timers_drop(struct wf_timers *ts);
+
+/* In the child of a fork: there are none; those of before are not there. */
+void wf_timers_renew(struct wf_timers *ts);
 
 /* The scheduler starts (OPEN) or stops (CLOSING). */
 void wf_timers_allow(struct wf_timers *ts, enum wf_timers_life life);

@@ -34,6 +34,7 @@ struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
         return &wf_thread_now()->fiber->sleeper;
     }
     own->phase = WF_AWAKE;
+    own->bits = wf_forks;
     own->fiber = NULL;
     return own;
 }
@@ -171,6 +172,7 @@ static bool unpark(weft_fiber *f, bool leave_token)
 void weft_unpark(weft_fiber *f)
 {
     wf_slice_here();
+    wf_fork_look();
     if (f)
         unpark(f, true);
 }
@@ -200,6 +202,7 @@ int weft_cancel(weft_fiber *f)
     wf_slice_here();
     if (!f)
         return -EINVAL;
+    wf_fork_look();
     if (wf_load(&f->state) == WEFT_FIBER_DONE)
         return -ESRCH;
     cancel(f);
@@ -230,6 +233,7 @@ void wf_cancel_all_of(struct wf_worker *w)
 {
     w->cancelled_to = wf_load(&w->sched->cancels);
     wf_timers_cancel_all(w->timers, WF_TIMERS_CLOSED);
+    wf_fork_look();
     wf_pool_walk(cancel_if_ours, w);
 }
 

@@ -32,6 +32,7 @@
 #include "base/lock.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
+#include "sched/fork.h"
 #include "sched/worker.h"
 
 /* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
@@ -86,6 +87,8 @@ static inline bool wf_waits(uint32_t phase)
 
 static inline bool wf_settle(struct wf_sleeper *who, int result)
 {
+    if (wf_unlikely(wf_forks != 0) && wf_fork_lost(who))
+        return false;
     uint32_t phase = wf_load(&who->phase);
     do {
         if (!wf_waits(phase))

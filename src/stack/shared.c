@@ -4,15 +4,41 @@
 #include "stack/shared.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fork.h"
+#include "base/lock.h"
 #include "base/sanitizer.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "stack/guard.h"
 #include "stack/slab.h"
 
 #define PASSAGE_BYTES ((size_t)128 * 1024)
+
+static struct wf_lock lock; /* of what pools know of fibers: one for all, for a fork to take */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_fibers(void);
+
+static void unlock_fibers(void)
+{
+    wf_unlock(&lock);
+}
+
+static void set_up(void)
+{
+    static const struct wf_fork_steps steps = {lock_fibers, unlock_fibers, unlock_fibers};
+    wf_fork_join(WF_FORK_SHARED, &steps);
+}
+
+static void lock_fibers(void)
+{
+    pthread_once(&once, set_up);
+    wf_lock(&lock);
+}
 
 static void unmap(struct wf_shared *s, size_t bytes)
 {
@@ -30,7 +56,7 @@ static bool map(struct wf_shared *s, weft_stacks *pool, size_t usable)
     char *base = wf_sys_map(pool->bytes);
     if (!base)
         return false;
-    *s = (struct wf_shared){.base = base, .low = base + wf_guard_bytes(), .pool = pool};
+    *s = (struct wf_shared){.base = base, .low = base + wf_guard_bytes(), .pool = pool, .forks = wf_forks};
     s->high = s->low + usable;
     s->passage = base + pool->bytes;
     wf_slab_lock();
@@ -91,13 +117,39 @@ void wf_shared_release(struct wf_shared *s)
     __atomic_sub_fetch(&s->pool->coroutines, 1, __ATOMIC_RELEASE); /* pairs with weft_stacks_free */
 }
 
+/* The child of a fork comes to it first: its fibers are not there, nor is a thread that ran on it. */
+static void forget_others(struct wf_shared *s)
+{
+    if (s->forks == wf_forks)
+        return;
+    s->forks = wf_forks;
+    s->fibers = 0;
+    struct wf_thread *has = __atomic_load_n(&s->thread, __ATOMIC_RELAXED);
+    if (has && has != wf_thread_now()) {
+        s->running = 0;
+        s->occupant = NULL; /* whoever it was never goes on */
+        __atomic_store_n(&s->thread, NULL, __ATOMIC_RELAXED);
+    }
+}
+
+void wf_shared_keep(struct wf_shared *s, const void *owner, const void *group)
+{
+    lock_fibers();
+    forget_others(s);
+    s->fibers = 1;
+    s->owner = owner;
+    s->group = group;
+    unlock_fibers();
+}
+
 struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const void *group, bool anywhere)
 {
     struct wf_shared *found = NULL;
     size_t start = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
-    wf_lock(&pool->lock);
+    lock_fibers();
     for (size_t i = 0; i < pool->count && !found; i++) {
         struct wf_shared *s = &pool->stacks[(start + i) % pool->count];
+        forget_others(s);
         if (s->fibers == 0 || s->owner == owner || (anywhere && s->group == group))
             found = s;
     }
@@ -105,7 +157,7 @@ struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const voi
         found->owner = owner;
         found->group = group;
     }
-    wf_unlock(&pool->lock);
+    unlock_fibers();
     if (found)
         __atomic_add_fetch(&pool->coroutines, 1, __ATOMIC_RELAXED);
     return found;
@@ -113,8 +165,8 @@ struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const voi
 
 void wf_shared_unbind(struct wf_shared *s)
 {
-    wf_lock(&s->pool->lock);
+    lock_fibers();
     s->fibers--;
-    wf_unlock(&s->pool->lock);
+    unlock_fibers();
     wf_shared_release(s);
 }

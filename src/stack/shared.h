@@ -10,10 +10,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <weft/stack.h>
-
-#include "base/lock.h"
 
 struct weft_coro;
 struct wf_thread;
@@ -40,8 +39,9 @@ struct wf_shared {
     weft_fn *start_fn; /* what a coroutine that is placed for the first time begins with */
     void *start_arg;
     const void *owner,
-        *group;           /* fibers: the worker that may run on it, and its scheduler. guarded by: the pool's lock */
-    size_t fibers;        /* that have it for life. guarded by: the pool's lock */
+        *group;           /* fibers: the worker that may run on it, and its scheduler. guarded by: a lock in shared.c */
+    size_t fibers;        /* that have it for life. guarded by: the same */
+    uint32_t forks;       /* the wf_forks that these are of: others have none of it. guarded by: the same */
     weft_stacks *pool;    /* const */
     void *base;           /* const: the mapping */
     int guard[2];         /* const: enum wf_guard, of the stack and of the passage */
@@ -53,7 +53,6 @@ struct weft_stacks {
     size_t bytes;      /* const: of one mapping */
     size_t next;       /* atomic: whose turn it is */
     size_t coroutines; /* atomic: that use the pool */
-    struct wf_lock lock;
     struct wf_shared stacks[];
 };
 
@@ -67,5 +66,8 @@ void wf_shared_release(struct wf_shared *s);
  */
 struct wf_shared *wf_shared_bind(weft_stacks *pool, const void *owner, const void *group, bool anywhere);
 void wf_shared_unbind(struct wf_shared *s);
+
+/* In the child of a fork: the only fiber there is on it, and on this worker of this scheduler. */
+void wf_shared_keep(struct wf_shared *s, const void *owner, const void *group);
 
 #endif

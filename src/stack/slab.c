@@ -7,6 +7,7 @@
 
 #include <weft/stack.h>
 
+#include "base/fork.h"
 #include "base/sys.h"
 #include "stack/guard.h"
 
@@ -46,7 +47,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void set_up(void)
 {
-    pthread_atfork(wf_slab_lock, wf_slab_unlock, wf_slab_unlock); /* by the first lock: a fork cannot miss it */
+    static const struct wf_fork_steps steps = {wf_slab_lock, wf_slab_unlock, wf_slab_unlock};
+    wf_fork_join(WF_FORK_SLABS, &steps);
 }
 
 void wf_slab_lock(void)

@@ -1,0 +1,33 @@
+/*
+ * sched/fork.h: fibers in the child of a fork. The one that forked goes on; the others are lost: none of them runs, and
+ * nobody gives them anything. See fork.c.
+ */
+#ifndef WF_SCHED_FORK_H
+#define WF_SCHED_FORK_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/fork.h"
+#include "fiber/sleeper.h"
+
+struct weft_sched;
+
+/* Schedulers that a fork has to see to: from weft_sched_new to weft_sched_free. */
+void wf_fork_list(struct weft_sched *s);
+void wf_fork_unlist(struct weft_sched *s);
+
+/* The records of lost fibers say so when it returns. */
+WF_COLD void wf_fork_bury(void);
+
+/* Before anybody looks at what a fiber's record says of its life. */
+static inline void wf_fork_look(void)
+{
+    if (wf_unlikely(wf_forks != 0))
+        wf_fork_bury();
+}
+
+/* In the child of a fork: whether it is a thread that does not exist here. A lost fiber waits for nothing when it returns. */
+WF_COLD bool wf_fork_lost(const struct wf_sleeper *who);
+
+#endif
