@@ -19,6 +19,7 @@
 
 enum {
     ENTRIES = 256,
+    CANCEL_AT_ONCE = 128,
     ERESTARTSYS = 512, /* the first of those by which the kernel tells itself to make a call again */
 };
 
@@ -35,6 +36,7 @@ struct call {
     struct wf_sleeper *who;
     ptrdiff_t result;
     bool done;
+    bool cancelled; /* the kernel was asked to */
 };
 
 /* A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing. */
@@ -151,13 +153,16 @@ static bool nothing_to_do(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-static void cancel(struct uring *p, struct call *c)
+/* False: it is not, and completes by itself or when the descriptor is closed. */
+static bool cancel(struct uring *p, struct call *c)
 {
     struct io_uring_sqe *sqe = next_sqe(p);
     if (!sqe)
-        return; /* it completes by itself, or when the descriptor is closed */
+        return false;
     io_uring_prep_cancel(sqe, c, 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
+    c->cancelled = true;
+    return true;
 }
 
 /* Until the kernel is done with it, whatever may come. */
@@ -291,13 +296,14 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generatio
     return 0;
 }
 
-static void cancel_tagged(struct uring *p, uint64_t tag)
+static bool cancel_tagged(struct uring *p, uint64_t tag)
 {
     struct io_uring_sqe *sqe = next_sqe(p);
     if (!sqe)
-        return;
+        return false;
     io_uring_prep_cancel64(sqe, tag, 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
+    return true;
 }
 
 void wf_uring_disarm(struct wf_set *set, uint32_t ticket)
@@ -306,21 +312,6 @@ void wf_uring_disarm(struct wf_set *set, uint32_t ticket)
     const struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
     if (q && q->e && q->ticket == ticket)
         cancel_tagged(p, poll_tag(q));
-}
-
-void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation)
-{
-    struct uring *p = (struct uring *)set;
-    if (!set->there)
-        return;
-    for (struct call *c = p->calls; c; c = c->next) {
-        if (c->e == e && c->generation == generation)
-            cancel(p, c);
-    }
-    for (uint32_t i = 0; p->armed > 0 && i < p->poll_room; i++) {
-        if (p->polls[i].e == e && p->polls[i].generation == generation)
-            cancel_tagged(p, poll_tag(&p->polls[i]));
-    }
 }
 
 static void complete_call(struct uring *p, struct call *c, int32_t result)
@@ -384,10 +375,53 @@ static unsigned complete_all(struct uring *p)
     return n;
 }
 
+/* Whether there are completions that the kernel has yet to hand over. */
+static bool has_more(struct uring *p)
+{
+    return __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
 static bool has_work(struct uring *p)
 {
-    return io_uring_sq_ready(&p->ring) > 0 ||
-           __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+    return io_uring_sq_ready(&p->ring) > 0 || has_more(p);
+}
+
+/* All that has come to its end: the kernel hands over some 20 at a time. */
+static void complete_now(struct uring *p)
+{
+    do {
+        io_uring_submit_and_get_events(&p->ring);
+        complete_all(p);
+    } while (has_more(p));
+}
+
+/* Cancels some calls and polls of a descriptor's generation, polls from `*place` downwards. True: there may be more. */
+static bool cancel_some(struct uring *p, const struct wf_fd *e, uint32_t generation, uint32_t *place)
+{
+    unsigned n = 0;
+    for (struct call *c = p->calls; c && n < CANCEL_AT_ONCE; c = c->next) {
+        if (c->e == e && c->generation == generation && !c->cancelled)
+            n += cancel(p, c);
+    }
+    for (; p->armed > 0 && *place > 0 && n < CANCEL_AT_ONCE; --*place) {
+        const struct poll *q = &p->polls[*place - 1];
+        if (q->e == e && q->generation == generation)
+            n += cancel_tagged(p, poll_tag(q));
+    }
+    return n == CANCEL_AT_ONCE;
+}
+
+/*
+ * The kernel looks for what is to be cancelled in a few lists (16), the newest first, in which it stays until its
+ * completion is handed over: many at once would take time that grows with the square of their number. (All calls on one
+ * descriptor by one request, IORING_ASYNC_CANCEL_FD, is ten times worse: it begins anew for each that it finds.)
+ */
+void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation)
+{
+    struct uring *p = (struct uring *)set;
+    uint32_t place = p->poll_room;
+    while (set->there && cancel_some(p, e, generation, &place))
+        complete_now(p);
 }
 
 static void poll_ring(struct wf_io *io, int64_t deadline)

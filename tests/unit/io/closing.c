@@ -1,6 +1,7 @@
 /*
  * Closing what others use, and numbers that are used again: nobody hangs, nobody reaches the next descriptor of a number.
  */
+#include "base/sanitizer.h"
 #include "unit/io/ground.h"
 
 static void *polls_for_ever(void *arg)
@@ -139,6 +140,42 @@ static void *reads_one(void *arg)
     return ptr(weft_read(*(int *)arg, &byte, 1, WEFT_FOREVER));
 }
 
+static void *waits_for_one(void *arg)
+{
+    return ptr(weft_wait_fd(*(int *)arg, POLLIN, WEFT_FOREVER));
+}
+
+/* With a ring each of them is a call, or a poll, that must be cancelled, and only those of this descriptor. */
+IN_FIBER(a_close_ends_thousands_of_waits)
+{
+    enum { MANY = WF_TSAN || TEST_EMULATED ? 1000 : 5000, OTHERS = 100 };
+    struct pair p = tcp_pair(), other = tcp_pair();
+    static weft_fiber *f[MANY], *g[OTHERS];
+    for (int i = 0; i < MANY; i++) {
+        f[i] = go(i % 5 == 0 ? waits_for_one : reads_one, &p.a);
+        if (i % (MANY / OTHERS) == 0)
+            g[i / (MANY / OTHERS)] = go(reads_one, &other.a);
+    }
+    for (int i = 0; i < MANY; i++)
+        AWAIT(is_parked(f[i]));
+    for (int i = 0; i < OTHERS; i++)
+        AWAIT(is_parked(g[i]));
+    weft_time begin = weft_now();
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(weft_now().ns - begin.ns, <, 10 * WEFT_SEC);
+    for (int i = 0; i < MANY; i++)
+        CHECK_PTR(ended(f[i]), ==, ptr(-EBADF));
+    for (int i = 0; i < OTHERS; i++)
+        CHECK(is_parked(g[i]));
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_INT(write(other.b, "x", 1), ==, 1);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_PTR(ended(g[i]), ==, ptr(1));
+    CHECK_INT(weft_close(p.b), ==, 0);
+    close_pair(other);
+    return arg;
+}
+
 /* The thread that is worker 0 closes it while it does not work. */
 TEST(worker_0_may_close_outside_of_its_loop)
 {
@@ -200,4 +237,5 @@ TEST(fibers_that_move_leave_nothing_behind)
 TESTS(io_closing, a_poll_is_ended_by_a_close, a_poll_of_a_plain_thread_is_ended_by_a_close,
       one_descriptor_may_be_polled_for_two_things, what_others_may_wait_for_does_not_keep_the_worker_busy,
       a_file_that_was_closed_elsewhere_may_become_a_socket, a_close_ends_though_others_try_again,
-      worker_0_may_close_outside_of_its_loop, a_scheduler_may_be_started_again, fibers_that_move_leave_nothing_behind)
+      a_close_ends_thousands_of_waits, worker_0_may_close_outside_of_its_loop, a_scheduler_may_be_started_again,
+      fibers_that_move_leave_nothing_behind)
