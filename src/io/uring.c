@@ -39,13 +39,22 @@ struct call {
     bool cancelled; /* the kernel was asked to */
 };
 
-/* A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing. */
+/*
+ * A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing.
+ *
+ * The kernel reports the end of the other side (POLLRDHUP), and at once, also to who did not ask for it. Who waits for room
+ * to write would be told of nothing else. Such a poll is made anew as one that stays, and reports only what happens
+ * from then on; when what was asked for has come it is cancelled.
+ */
 struct poll {
     struct wf_fd *e; /* NULL: it is free */
     int fd;
     uint32_t generation;
+    uint32_t events; /* what was asked for, and what is reported in any case */
     uint32_t ticket;
     uint32_t next_free;
+    bool stays;
+    bool cancelled; /* the kernel was asked to */
 };
 
 enum { PLACE_BITS = 20, PLACE = (1 << PLACE_BITS) - 1, NO_PLACE = PLACE };
@@ -288,30 +297,46 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generatio
     q->e = e;
     q->fd = fd;
     q->generation = generation;
+    q->events = (events & ~WF_FD_ANY) | POLLERR | POLLHUP | POLLNVAL;
     q->ticket += 1 << PLACE_BITS;
+    q->stays = q->cancelled = false;
     p->armed++;
     *ticket = q->ticket;
-    io_uring_prep_poll_add(sqe, fd, events & ~WF_FD_ANY);
+    io_uring_prep_poll_add(sqe, fd, q->events);
     io_uring_sqe_set_data64(sqe, poll_tag(q));
     return 0;
 }
 
-static bool cancel_tagged(struct uring *p, uint64_t tag)
+/* It has reported what nobody asked for. False: it is not made anew. */
+static bool arm_to_stay(struct uring *p, struct poll *q)
 {
-    struct io_uring_sqe *sqe = next_sqe(p);
+    bool over = q->cancelled || wf_fd_generation(q->e) != q->generation; /* who cancels it has looked, or is going to */
+    struct io_uring_sqe *sqe = over ? NULL : next_sqe(p);
     if (!sqe)
         return false;
-    io_uring_prep_cancel64(sqe, tag, 0);
+    io_uring_prep_poll_multishot(sqe, q->fd, q->events);
+    io_uring_sqe_set_data64(sqe, poll_tag(q));
+    q->stays = true;
+    return true;
+}
+
+static bool cancel_poll(struct uring *p, struct poll *q)
+{
+    struct io_uring_sqe *sqe = q->cancelled ? NULL : next_sqe(p);
+    if (!sqe)
+        return false;
+    io_uring_prep_cancel64(sqe, poll_tag(q), 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
+    q->cancelled = true;
     return true;
 }
 
 void wf_uring_disarm(struct wf_set *set, uint32_t ticket)
 {
     struct uring *p = (struct uring *)set;
-    const struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
+    struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
     if (q && q->e && q->ticket == ticket)
-        cancel_tagged(p, poll_tag(q));
+        cancel_poll(p, q);
 }
 
 static void complete_call(struct uring *p, struct call *c, int32_t result)
@@ -326,19 +351,33 @@ static void complete_call(struct uring *p, struct call *c, int32_t result)
         wf_ready(c->who);
 }
 
-/* One that was cancelled is nobody's: who cancelled it knows. */
-static void complete_poll(struct uring *p, uint32_t ticket, int32_t result)
+static void free_poll(struct uring *p, struct poll *q)
 {
-    struct poll *at = &p->polls[ticket & PLACE], q = *at;
-    at->e = NULL;
-    at->next_free = p->free_poll;
-    p->free_poll = ticket & PLACE;
+    struct wf_fd *e = q->e;
+    q->e = NULL;
+    q->next_free = p->free_poll;
+    p->free_poll = q->ticket & PLACE;
     p->armed--;
+    wf_fd_exit(e, 0, 0); /* entered by wf_set_arm */
+}
+
+/* One that was cancelled is nobody's: who cancelled it knows. `more`: it is still there. */
+static void complete_poll(struct uring *p, uint32_t ticket, int32_t result, bool more)
+{
+    struct poll *q = &p->polls[ticket & PLACE];
+    bool wanted = result < 0 || (uint32_t)result & q->events;
+    if (!more && !wanted && arm_to_stay(p, q))
+        more = true;
+    else if (result == -EINVAL && q->stays)
+        result = (int32_t)q->events; /* an old kernel has none that stay: who waits has to try again and again */
     if (result >= 0)
-        wf_fd_event(q.fd, q.generation, (uint32_t)result);
+        wf_fd_event(q->fd, q->generation, (uint32_t)result);
     else if (result != -ECANCELED)
-        wf_fd_fail(q.fd, q.generation, result);
-    wf_fd_exit(q.e, 0, 0); /* entered by wf_set_arm */
+        wf_fd_fail(q->fd, q->generation, result);
+    if (!more)
+        free_poll(p, q);
+    else if (wanted)
+        cancel_poll(p, q);
 }
 
 static void complete(struct uring *p, const struct io_uring_cqe *cqe)
@@ -349,7 +388,7 @@ static void complete(struct uring *p, const struct io_uring_cqe *cqe)
         complete_call(p, (struct call *)(uintptr_t)data, cqe->res);
         break;
     case POLLED:
-        complete_poll(p, (uint32_t)(data >> 2), cqe->res);
+        complete_poll(p, (uint32_t)(data >> 2), cqe->res, cqe->flags & IORING_CQE_F_MORE);
         break;
     case WOKEN: {
         eventfd_t count;
@@ -404,9 +443,9 @@ static bool cancel_some(struct uring *p, const struct wf_fd *e, uint32_t generat
             n += cancel(p, c);
     }
     for (; p->armed > 0 && *place > 0 && n < CANCEL_AT_ONCE; --*place) {
-        const struct poll *q = &p->polls[*place - 1];
+        struct poll *q = &p->polls[*place - 1];
         if (q->e == e && q->generation == generation)
-            n += cancel_tagged(p, poll_tag(q));
+            n += cancel_poll(p, q);
     }
     return n == CANCEL_AT_ONCE;
 }
