@@ -7,7 +7,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-mutants stress bench install check clean
+.PHONY: help run test test-full test-mutants stress soak bench install check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
@@ -32,6 +32,10 @@ test-mutants: ## break the library in known ways: every break must turn a test r
 stress: ## ten minutes of the tests under load, in the builds dev, asan, tsan and release-test
 	@tools/setup run test
 	@tools/test stress
+
+soak: ## ten minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600
+	@tools/setup run test
+	@tools/test soak
 
 bench: ## measure: coroutines, fibers, connections; BENCH_ARGS="..." go to all three programs
 	@tools/setup run bench

@@ -293,7 +293,8 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
         wf_store(&e->parked_at, ms_of(w->now));
     wf_set_waits((struct wf_set *)w->driver.io, w->now);
     wf_store(&w->counts.watches, w->counts.watches + 1);
-    int rc = wf_wait_unlocking(me, events & POLLIN ? "read" : "write", &e->lock, deadline);
+    const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "serve" : "write";
+    int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
     w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches - 1);
     if (rc < 0) {
@@ -311,6 +312,24 @@ int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uin
         return sleep_on(e, me, events, deadline);
     wf_unlock(&e->lock);
     return -EBADF;
+}
+
+int wf_fd_wait_until(struct wf_fd *e, uint32_t generation, bool (*holds)(const void *arg), const void *arg,
+                     weft_time deadline)
+{
+    struct wf_set *set;
+    int rc = wf_set_here(&set);
+    while (rc >= 0) {
+        struct wf_sleeper own, *me = wf_sleeper(&own);
+        wf_lock(&e->lock);
+        bool there = is_of(e, generation);
+        if (!there || holds(arg)) {
+            wf_unlock(&e->lock);
+            return there ? 0 : -EBADF;
+        }
+        rc = sleep_on(e, me, WF_FD_TOLD, deadline);
+    }
+    return rc;
 }
 
 static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained,

@@ -136,6 +136,16 @@ void wf_fd_leave_threads(struct wf_fd *e, struct wf_fd_thread *me);
  */
 int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uint32_t events, weft_time deadline);
 
+/* An event that the kernel knows nothing of: what somebody else waits for on a descriptor, or until it is closed. */
+#define WF_FD_TOLD ((uint32_t)1 << 30)
+
+/*
+ * In a fiber: waits until holds(arg). Whoever makes it so reports WF_FD_TOLD by wf_fd_event. 0, or -EBADF (closed),
+ * -ETIMEDOUT, -ECANCELED.
+ */
+int wf_fd_wait_until(struct wf_fd *e, uint32_t generation, bool (*holds)(const void *arg), const void *arg,
+                     weft_time deadline);
+
 struct pollfd;
 /* poll(2) until a time (INT64_MIN: look only), whatever signals come: the count, or a negative errno. */
 int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);

@@ -49,7 +49,7 @@ struct call {
         };
     };
     socklen_t to_size;
-    struct wf_fd *e;
+    struct wf_fd *e; /* NULL: as it is when the call begins */
     uint32_t generation;
 };
 
@@ -238,16 +238,25 @@ WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
     return wf_file_call(&away, deadline);
 }
 
+/* What the number is from now on, for one call or for several that are one to the caller. 0, or a negative errno. */
+static inline int look_up(struct call *c)
+{
+    c->e = wf_fd_of(c->fd);
+    if (wf_unlikely(!c->e))
+        return c->fd < 0 ? -EBADF : -ENOMEM;
+    c->generation = wf_fd_generation(c->e);
+    return 0;
+}
+
 /* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
 static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, attempt_fn *fn, uint32_t events,
                                                             uint64_t drained, size_t full, weft_time deadline)
 {
     bool once = wf_time_is_now(deadline) || c->flags & MSG_DONTWAIT, tried = false;
     wf_slice_enter();
-    c->e = wf_fd_of(c->fd);
-    if (wf_unlikely(!c->e))
-        return c->fd < 0 ? -EBADF : -ENOMEM;
-    c->generation = wf_fd_generation(c->e);
+    int rc = c->e ? 0 : look_up(c);
+    if (wf_unlikely(rc != 0))
+        return rc;
 #if WF_URING_BUILT
     struct wf_set *ring = once ? NULL : wf_set_for_calls();
     if (ring) {
@@ -256,7 +265,7 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
             return n;
     }
 #endif
-    for (int rc = 0;;) {
+    for (;;) {
         if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
             if (wf_unlikely(n == NOT_HERE))
@@ -401,16 +410,47 @@ WF_ENTRY ptrdiff_t weft_write(int fd, const void *buffer, size_t bytes, weft_tim
     return put(&c, try_write, bytes, deadline);
 }
 
-/* MSG_WAITALL of a stream: all of it, or what there was before the end or an error. */
-WF_COLD static ptrdiff_t recv_all(int fd, char *buffer, size_t bytes, int flags, weft_time deadline)
+/* Not inline: each reads what is thread-local anew. */
+WF_NOINLINE static ptrdiff_t read_part(struct call *c, weft_time deadline)
 {
-    size_t have = 0;
-    ptrdiff_t n;
-    do {
-        n = weft_recv(fd, buffer + have, bytes - have, flags & ~MSG_WAITALL, deadline);
-        have += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && have < bytes);
-    return have > 0 ? (ptrdiff_t)have : n;
+    return take(c, try_read, c->parts->iov_len, deadline);
+}
+
+WF_NOINLINE static ptrdiff_t write_part(struct call *c, weft_time deadline)
+{
+    return put(c, try_write, c->parts->iov_len, deadline);
+}
+
+WF_NOINLINE static ptrdiff_t recv_part(struct call *c, weft_time deadline)
+{
+    return take(c, try_recv, c->parts->iov_len, deadline);
+}
+
+/*
+ * Makes a call of one part, which is moved on, again and again until all of it is moved, or it says 0 or fails: that is
+ * returned. The descriptor is one and the same: whatever gets its number meanwhile is left alone.
+ */
+static ptrdiff_t repeat(struct call *c, struct iovec *part, ptrdiff_t (*move)(struct call *, weft_time),
+                        weft_time deadline)
+{
+    ptrdiff_t n = look_up(c);
+    while (n >= 0 && part->iov_len > 0) {
+        n = move(c, deadline);
+        if (n <= 0)
+            return n;
+        part->iov_base = (char *)part->iov_base + n;
+        part->iov_len -= (size_t)n;
+    }
+    return n;
+}
+
+/* MSG_WAITALL of a stream: all of it, or what there was before the end or an error. */
+WF_COLD static ptrdiff_t recv_all(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
+{
+    struct iovec part = {buffer, bytes};
+    struct call c = {.kind = RECV, .fd = fd, .flags = flags & ~MSG_WAITALL, .parts = &part, .count = 1};
+    ptrdiff_t n = repeat(&c, &part, recv_part, deadline), have = (ptrdiff_t)(bytes - part.iov_len);
+    return have > 0 ? have : n;
 }
 
 static bool is_of_type(int fd, int wanted)
@@ -514,28 +554,22 @@ ptrdiff_t weft_writev(int fd, const struct iovec *parts, int count, weft_time de
 
 ptrdiff_t weft_read_full(int fd, void *buffer, size_t bytes, size_t *done, weft_time deadline)
 {
-    size_t have = 0;
-    ptrdiff_t n = 0;
-    do {
-        n = weft_read(fd, (char *)buffer + have, bytes - have, deadline);
-        have += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && have < bytes);
+    struct iovec part = {buffer, bytes};
+    struct call c = {.kind = READ, .fd = fd, .parts = &part, .count = 1};
+    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, read_part, deadline) : nothing(fd, true);
     if (done)
-        *done = have;
-    return n < 0 ? n : (ptrdiff_t)have;
+        *done = bytes - part.iov_len;
+    return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);
 }
 
 ptrdiff_t weft_write_all(int fd, const void *buffer, size_t bytes, size_t *done, weft_time deadline)
 {
-    size_t out = 0;
-    ptrdiff_t n = 0;
-    do {
-        n = weft_write(fd, (const char *)buffer + out, bytes - out, deadline);
-        out += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && out < bytes);
+    struct iovec part = {(void *)(uintptr_t)buffer, bytes};
+    struct call c = {.kind = WRITE, .fd = fd, .parts = &part, .count = 1};
+    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, write_part, deadline) : nothing(fd, false);
     if (done)
-        *done = out;
-    return n < 0 ? n : (ptrdiff_t)out;
+        *done = bytes - part.iov_len;
+    return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);
 }
 
 static ptrdiff_t try_recvfrom(struct call *c)

@@ -51,15 +51,19 @@ static void prepare(struct place *p, int fd, uint32_t events)
         p->generation = wf_fd_generation(p->e);
 }
 
-/* Has it report what is so, once, beside what others want of it. -EPERM: it cannot be waited for. */
+/*
+ * Has it report what is so, once. In an epoll set that is one report for all who wait, of all that they want, and wakes all.
+ * -EPERM: it cannot be waited for.
+ */
 static int arm(struct wf_set *set, struct place *p, uint32_t also)
 {
-    bool stays = set->backend == WF_EPOLL && wf_fd_is_at(p->e, set->id);
+    bool for_all = set->backend == WF_EPOLL && !wf_fd_is_at(p->e, set->id);
     p->node.prev = &p->node; /* not linked */
-    p->node.data = (void *)(uintptr_t)(p->events | (stays ? 0 : WF_FD_ANY));
+    p->node.data = (void *)(uintptr_t)(p->events | (for_all ? WF_FD_ANY : 0));
     if (!wf_fd_enter(p->e, p->generation, 0))
         return -EBADF;
-    int rc = wf_set_arm(set, p->e, p->fd, p->generation, p->events | also | wf_fd_wanted(p->e), &p->ticket);
+    uint32_t events = p->events | (for_all ? also | wf_fd_wanted(p->e) : 0);
+    int rc = wf_set_arm(set, p->e, p->fd, p->generation, events, &p->ticket);
     p->armed = rc == 0;
     wf_fd_exit(p->e, 0, 0);
     return rc;

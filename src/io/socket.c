@@ -2,6 +2,8 @@
  * io/socket.c: accepting, connecting, closing. accept(2) and connect(2) have no flag that says not to wait: on a descriptor
  * that is blocking they are made only when they do not wait.
  */
+#include "io/socket.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -75,13 +77,9 @@ static int accepted(int fd)
     return fd;
 }
 
-int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
+int wf_accept(struct wf_fd *e, int fd, uint32_t generation, struct sockaddr *from, socklen_t *size, int flags,
+              weft_time deadline)
 {
-    wf_slice_enter();
-    struct wf_fd *e = wf_fd_of(fd);
-    if (!e)
-        return fd < 0 ? -EBADF : -ENOMEM;
-    uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = fd, .flags = flags, .memory = from, .accepted = size};
     int in_ring = accept_in_ring(e, generation, &r, deadline);
     if (in_ring != -EAGAIN)
@@ -103,6 +101,15 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
         if (rc < 0 && (rc != -ETIMEDOUT || tried))
             return rc;
     }
+}
+
+int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
+{
+    wf_slice_enter();
+    struct wf_fd *e = wf_fd_of(fd);
+    if (!e)
+        return fd < 0 ? -EBADF : -ENOMEM;
+    return wf_accept(e, fd, wf_fd_generation(e), from, size, flags, deadline);
 }
 
 /* How a connect that was under way has ended. */

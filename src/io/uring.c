@@ -20,6 +20,7 @@
 enum {
     AHEAD = 4,
     ENTRIES = 256,
+    CANCEL_AT_ONCE = 128,
     ERESTARTSYS = 512, /* the first of those by which the kernel tells itself to make a call again */
 };
 
@@ -36,15 +37,25 @@ struct call {
     struct wf_sleeper *who;
     ptrdiff_t result;
     bool done;
+    bool cancelled; /* the kernel was asked to */
 };
 
-/* A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing. */
+/*
+ * A place for a poll. Its ticket is its number and, above that, how often it was used: an old one fits nothing.
+ *
+ * The kernel reports the end of the other side (POLLRDHUP), and at once, also to who did not ask for it. Who waits for room
+ * to write would be told of nothing else. Such a poll is made anew as one that stays, and reports only what happens
+ * from then on; when what was asked for has come it is cancelled.
+ */
 struct poll {
     struct wf_fd *e; /* NULL: it is free */
     int fd;
     uint32_t generation;
+    uint32_t events; /* what was asked for, and what is reported in any case */
     uint32_t ticket;
     uint32_t next_free;
+    bool stays;
+    bool cancelled; /* the kernel was asked to */
 };
 
 enum { PLACE_BITS = 20, PLACE = (1 << PLACE_BITS) - 1, NO_PLACE = PLACE };
@@ -152,13 +163,16 @@ static bool nothing_to_do(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-static void cancel(struct uring *p, struct call *c)
+/* False: it is not, and completes by itself or when the descriptor is closed. */
+static bool cancel(struct uring *p, struct call *c)
 {
     struct io_uring_sqe *sqe = next_sqe(p);
     if (!sqe)
-        return; /* it completes by itself, or when the descriptor is closed */
+        return false;
     io_uring_prep_cancel(sqe, c, 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
+    c->cancelled = true;
+    return true;
 }
 
 /* Until the kernel is done with it, whatever may come. */
@@ -284,44 +298,46 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generatio
     q->e = e;
     q->fd = fd;
     q->generation = generation;
+    q->events = (events & ~WF_FD_ANY) | POLLERR | POLLHUP | POLLNVAL;
     q->ticket += 1 << PLACE_BITS;
+    q->stays = q->cancelled = false;
     p->armed++;
     *ticket = q->ticket;
-    io_uring_prep_poll_add(sqe, fd, events & ~WF_FD_ANY);
+    io_uring_prep_poll_add(sqe, fd, q->events);
     io_uring_sqe_set_data64(sqe, poll_tag(q));
     return 0;
 }
 
-static void cancel_tagged(struct uring *p, uint64_t tag)
+/* It has reported what nobody asked for. False: it is not made anew. */
+static bool arm_to_stay(struct uring *p, struct poll *q)
 {
-    struct io_uring_sqe *sqe = next_sqe(p);
+    bool over = q->cancelled || wf_fd_generation(q->e) != q->generation; /* who cancels it has looked, or is going to */
+    struct io_uring_sqe *sqe = over ? NULL : next_sqe(p);
     if (!sqe)
-        return;
-    io_uring_prep_cancel64(sqe, tag, 0);
+        return false;
+    io_uring_prep_poll_multishot(sqe, q->fd, q->events);
+    io_uring_sqe_set_data64(sqe, poll_tag(q));
+    q->stays = true;
+    return true;
+}
+
+static bool cancel_poll(struct uring *p, struct poll *q)
+{
+    struct io_uring_sqe *sqe = q->cancelled ? NULL : next_sqe(p);
+    if (!sqe)
+        return false;
+    io_uring_prep_cancel64(sqe, poll_tag(q), 0);
     io_uring_sqe_set_data64(sqe, NOBODY);
+    q->cancelled = true;
+    return true;
 }
 
 void wf_uring_disarm(struct wf_set *set, uint32_t ticket)
 {
     struct uring *p = (struct uring *)set;
-    const struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
+    struct poll *q = set->there && (ticket & PLACE) < p->poll_room ? &p->polls[ticket & PLACE] : NULL;
     if (q && q->e && q->ticket == ticket)
-        cancel_tagged(p, poll_tag(q));
-}
-
-void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation)
-{
-    struct uring *p = (struct uring *)set;
-    if (!set->there)
-        return;
-    for (struct call *c = p->calls; c; c = c->next) {
-        if (c->e == e && c->generation == generation)
-            cancel(p, c);
-    }
-    for (uint32_t i = 0; p->armed > 0 && i < p->poll_room; i++) {
-        if (p->polls[i].e == e && p->polls[i].generation == generation)
-            cancel_tagged(p, poll_tag(&p->polls[i]));
-    }
+        cancel_poll(p, q);
 }
 
 static void complete_call(struct uring *p, struct call *c, int32_t result)
@@ -335,19 +351,33 @@ static void complete_call(struct uring *p, struct call *c, int32_t result)
         wf_ready(c->who);
 }
 
-/* One that was cancelled is nobody's: who cancelled it knows. */
-static void complete_poll(struct uring *p, uint32_t ticket, int32_t result)
+static void free_poll(struct uring *p, struct poll *q)
 {
-    struct poll *at = &p->polls[ticket & PLACE], q = *at;
-    at->e = NULL;
-    at->next_free = p->free_poll;
-    p->free_poll = ticket & PLACE;
+    struct wf_fd *e = q->e;
+    q->e = NULL;
+    q->next_free = p->free_poll;
+    p->free_poll = q->ticket & PLACE;
     p->armed--;
+    wf_fd_exit(e, 0, 0); /* entered by wf_set_arm */
+}
+
+/* One that was cancelled is nobody's: who cancelled it knows. `more`: it is still there. */
+static void complete_poll(struct uring *p, uint32_t ticket, int32_t result, bool more)
+{
+    struct poll *q = &p->polls[ticket & PLACE];
+    bool wanted = result < 0 || (uint32_t)result & q->events;
+    if (!more && !wanted && arm_to_stay(p, q))
+        more = true;
+    else if (result == -EINVAL && q->stays)
+        result = (int32_t)q->events; /* an old kernel has none that stay: who waits has to try again and again */
     if (result >= 0)
-        wf_fd_event(q.fd, q.generation, (uint32_t)result);
+        wf_fd_event(q->fd, q->generation, (uint32_t)result);
     else if (result != -ECANCELED)
-        wf_fd_fail(q.fd, q.generation, result);
-    wf_fd_exit(q.e, 0, 0); /* entered by wf_set_arm */
+        wf_fd_fail(q->fd, q->generation, result);
+    if (!more)
+        free_poll(p, q);
+    else if (wanted)
+        cancel_poll(p, q);
 }
 
 static void complete(struct uring *p, const struct io_uring_cqe *cqe)
@@ -358,7 +388,7 @@ static void complete(struct uring *p, const struct io_uring_cqe *cqe)
         complete_call(p, (struct call *)(uintptr_t)data, cqe->res);
         break;
     case POLLED:
-        complete_poll(p, (uint32_t)(data >> 2), cqe->res);
+        complete_poll(p, (uint32_t)(data >> 2), cqe->res, cqe->flags & IORING_CQE_F_MORE);
         break;
     case WOKEN: {
         eventfd_t count;
@@ -406,10 +436,53 @@ static unsigned complete_all(struct uring *p)
     return n;
 }
 
+/* Whether there are completions that the kernel has yet to hand over. */
+static bool has_more(struct uring *p)
+{
+    return __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
 static bool has_work(struct uring *p)
 {
-    return io_uring_sq_ready(&p->ring) > 0 ||
-           __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+    return io_uring_sq_ready(&p->ring) > 0 || has_more(p);
+}
+
+/* All that has come to its end: the kernel hands over some 20 at a time. */
+static void complete_now(struct uring *p)
+{
+    do {
+        io_uring_submit_and_get_events(&p->ring);
+        complete_all(p);
+    } while (has_more(p));
+}
+
+/* Cancels some calls and polls of a descriptor's generation, polls from `*place` downwards. True: there may be more. */
+static bool cancel_some(struct uring *p, const struct wf_fd *e, uint32_t generation, uint32_t *place)
+{
+    unsigned n = 0;
+    for (struct call *c = p->calls; c && n < CANCEL_AT_ONCE; c = c->next) {
+        if (c->e == e && c->generation == generation && !c->cancelled)
+            n += cancel(p, c);
+    }
+    for (; p->armed > 0 && *place > 0 && n < CANCEL_AT_ONCE; --*place) {
+        struct poll *q = &p->polls[*place - 1];
+        if (q->e == e && q->generation == generation)
+            n += cancel_poll(p, q);
+    }
+    return n == CANCEL_AT_ONCE;
+}
+
+/*
+ * The kernel looks for what is to be cancelled in a few lists (16), the newest first, in which it stays until its
+ * completion is handed over: many at once would take time that grows with the square of their number. (All calls on one
+ * descriptor by one request, IORING_ASYNC_CANCEL_FD, is ten times worse: it begins anew for each that it finds.)
+ */
+void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generation)
+{
+    struct uring *p = (struct uring *)set;
+    uint32_t place = p->poll_room;
+    while (set->there && cancel_some(p, e, generation, &place))
+        complete_now(p);
 }
 
 static void poll_ring(struct wf_io *io, int64_t deadline)

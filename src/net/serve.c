@@ -17,6 +17,8 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
+#include "io/fd.h"
+#include "io/socket.h"
 #include "sync/mutex.h"
 
 #define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
@@ -35,6 +37,9 @@ struct served {
 };
 
 struct server {
+    int listener;           /* const */
+    struct wf_fd *e;        /* const: the listener's record, */
+    uint32_t generation;    /* const: and which descriptor it is */
     weft_serve_fn *handler; /* const */
     void *arg;              /* const */
     unsigned workers;       /* const */
@@ -42,10 +47,25 @@ struct server {
     struct served *first; /* guarded by: lock */
     bool cancelled;       /* handlers are to end. guarded by: lock */
     weft_waitgroup live;  /* handlers */
-    weft_sem room;        /* connections that may be accepted, if there is a limit */
-    bool limited;         /* const */
-    unsigned conns[];     /* live ones of each worker. atomic */
+    unsigned max;         /* const: so many connections at a time; 0: no limit */
+    unsigned count;       /* connections. atomic */
+    unsigned conns[];     /* of each worker. atomic */
 };
+
+static bool has_room(const void *arg)
+{
+    const struct server *s = arg;
+    return s->max == 0 || wf_load(&s->count) < s->max;
+}
+
+/* A connection more of this worker, or one less. */
+static void count(struct server *s, unsigned worker, int change)
+{
+    wf_add(&s->conns[worker], (unsigned)change);
+    wf_add(&s->count, (unsigned)change);
+    if (change < 0 && s->max > 0)
+        wf_fd_event(s->listener, s->generation, WF_FD_TOLD); /* after the count: it may be waited for */
+}
 
 static void *serve_one(void *arg)
 {
@@ -71,10 +91,8 @@ static void *serve_one(void *arg)
         c->next->prev = c->prev;
     weft_mutex_unlock(&s->lock);
     weft_close(c->fd);
-    wf_add(&s->conns[c->worker], (unsigned)-1);
+    count(s, c->worker, -1);
     wf_sys_free(c);
-    if (s->limited)
-        weft_sem_post(&s->room);
     weft_waitgroup_done(&s->live); /* the last touch */
     return NULL;
 }
@@ -96,7 +114,7 @@ static int start(struct server *s, int fd, size_t stack)
     int rc = -ENOMEM;
     if (c) {
         *c = (struct served){.server = s, .fd = fd, .worker = emptiest(s), .forks = wf_forks};
-        wf_add(&s->conns[c->worker], 1);
+        count(s, c->worker, 1);
         weft_waitgroup_add(&s->live, 1);
         wf_mutex_take(&s->lock);
         c->next = s->first;
@@ -113,13 +131,11 @@ static int start(struct server *s, int fd, size_t stack)
         if (s->first)
             s->first->prev = NULL;
         weft_mutex_unlock(&s->lock);
-        wf_add(&s->conns[c->worker], (unsigned)-1);
+        count(s, c->worker, -1);
         weft_waitgroup_done(&s->live);
         wf_sys_free(c);
     }
     weft_close(fd);
-    if (s->limited)
-        weft_sem_post(&s->room);
     return rc;
 }
 
@@ -148,16 +164,14 @@ static bool is_lack(int error)
 }
 
 /* Until something ends it: why. */
-static int accept_all(struct server *s, int listener, size_t stack, weft_time deadline)
+static int accept_all(struct server *s, size_t stack, weft_time deadline)
 {
     for (weft_span pause = FIRST_PAUSE;;) {
-        int rc = s->limited ? weft_sem_wait(&s->room, deadline) : 0;
+        int rc = has_room(s) ? 0 : wf_fd_wait_until(s->e, s->generation, has_room, s, deadline);
         if (rc != 0)
             return rc;
-        int fd = weft_accept(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC, deadline);
+        int fd = wf_accept(s->e, s->listener, s->generation, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC, deadline);
         rc = fd >= 0 ? start(s, fd, stack) : fd;
-        if (fd < 0 && s->limited)
-            weft_sem_post(&s->room);
         if (rc == 0) {
             pause = FIRST_PAUSE;
         } else if (is_lack(rc)) {
@@ -192,13 +206,12 @@ static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
 /* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */
 static void wait_for_handlers(struct server *s, weft_span grace)
 {
-    int rc = grace < 0 ? -ETIMEDOUT : weft_waitgroup_wait(&s->live, weft_in(grace == 0 ? GRACE : grace));
-    if (rc == 0)
-        return;
-    cancel_handlers(s);
     weft_fiber *me = weft_fiber_current();
     me->deaf = true; /* though we may be cancelled ourselves */
-    weft_waitgroup_wait(&s->live, WEFT_FOREVER);
+    if (grace < 0 || weft_waitgroup_wait(&s->live, weft_in(grace == 0 ? GRACE : grace)) != 0) {
+        cancel_handlers(s);
+        weft_waitgroup_wait(&s->live, WEFT_FOREVER);
+    }
     me->deaf = false;
 }
 
@@ -211,17 +224,22 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
         return rc;
     if (!weft_fiber_current())
         return -ENXIO;
+    struct wf_fd *e = wf_fd_of(listener);
+    if (!e)
+        return listener < 0 ? -EBADF : -ENOMEM;
     weft_sched_stats(weft_sched_current(), &figures);
     struct server *s = wf_sys_malloc(sizeof *s + figures.workers * sizeof s->conns[0]);
     if (!s)
         return -ENOMEM;
     memset(s, 0, sizeof *s + figures.workers * sizeof s->conns[0]);
+    s->listener = listener;
+    s->e = e;
+    s->generation = wf_fd_generation(e);
     s->handler = handler;
     s->arg = arg;
     s->workers = (unsigned)figures.workers;
-    s->limited = o.max_conns > 0;
-    s->room = (weft_sem)WEFT_SEM(o.max_conns);
-    rc = accept_all(s, listener, o.stack, deadline);
+    s->max = o.max_conns;
+    rc = accept_all(s, o.stack, deadline);
     wait_for_handlers(s, o.grace);
     wf_sys_free(s);
     return rc == -ETIMEDOUT ? 0 : rc;

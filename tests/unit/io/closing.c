@@ -1,6 +1,9 @@
 /*
  * Closing what others use, and numbers that are used again: nobody hangs, nobody reaches the next descriptor of a number.
  */
+#include <sys/ioctl.h>
+
+#include "base/sanitizer.h"
 #include "unit/io/ground.h"
 
 static void *polls_for_ever(void *arg)
@@ -139,6 +142,112 @@ static void *reads_one(void *arg)
     return ptr(weft_read(*(int *)arg, &byte, 1, WEFT_FOREVER));
 }
 
+struct pieces {
+    int fd;
+    size_t done;
+};
+
+static void *reads_ten(void *arg)
+{
+    struct pieces *r = arg;
+    char buffer[10];
+    return ptr(weft_read_full(r->fd, buffer, sizeof buffer, &r->done, WEFT_FOREVER));
+}
+
+static void *writes_much(void *arg)
+{
+    struct pieces *r = arg;
+    static char bytes[1 << 24];
+    return ptr(weft_write_all(r->fd, bytes, sizeof bytes, &r->done, WEFT_FOREVER));
+}
+
+static int bytes_in(int fd)
+{
+    int n = -1;
+    CHECK_INT(ioctl(fd, FIONREAD, &n), ==, 0);
+    return n;
+}
+
+/* Another descriptor has the number of one that was closed. */
+static void take_number(int fd, int by)
+{
+    CHECK_INT(weft_close(fd), ==, 0);
+    CHECK_INT(dup2(by, fd), ==, fd);
+}
+
+/* Its slice is over between two pieces. */
+static void *closes_between_pieces(void *arg)
+{
+    struct pair p = tcp_pair(), next = tcp_pair();
+    struct pieces r = {.fd = p.a};
+    weft_fiber *f = go(reads_ten, &r);
+    AWAIT(is_parked(f));
+    CHECK_INT(write(p.b, "12345", 5), ==, 5);
+    CHECK_INT(write(next.b, "abcde", 5), ==, 5);
+    AWAIT(bytes_in(p.a) == 0);
+    take_number(p.a, next.a);
+    CHECK_PTR(ended(f), ==, ptr(-EBADF));
+    CHECK_INT(r.done, ==, 5);
+    CHECK_INT(bytes_in(next.a), ==, 5);
+    close_pair(p);
+
+    p = tcp_pair();
+    r = (struct pieces){.fd = p.b};
+    f = go(writes_much, &r);
+    AWAIT(bytes_in(p.a) > 0);
+    take_number(p.b, next.b);
+    CHECK_PTR(ended(f), ==, ptr(-EBADF));
+    CHECK_INT(bytes_in(next.a), ==, 5);
+    close_pair(p);
+    close_pair(next);
+    return arg;
+}
+
+TEST(what_goes_in_pieces_goes_to_one_descriptor)
+{
+    weft_span slice = 1;
+    for (unsigned workers = 1; workers <= 2; workers++)
+        CHECK_INT(weft_run(closes_between_pieces, NULL, NULL,
+                           &(weft_sched_opts){.threads = workers, .policy = &weft_rr, .policy_arg = &slice}),
+                  ==, 0);
+}
+
+static void *waits_for_one(void *arg)
+{
+    return ptr(weft_wait_fd(*(int *)arg, POLLIN, WEFT_FOREVER));
+}
+
+/* With a ring each of them is a call, or a poll, that must be cancelled, and only those of this descriptor. */
+IN_FIBER(a_close_ends_thousands_of_waits)
+{
+    enum { MANY = WF_TSAN || TEST_EMULATED ? 1000 : 5000, OTHERS = 100 };
+    struct pair p = tcp_pair(), other = tcp_pair();
+    static weft_fiber *f[MANY], *g[OTHERS];
+    for (int i = 0; i < MANY; i++) {
+        f[i] = go(i % 5 == 0 ? waits_for_one : reads_one, &p.a);
+        if (i % (MANY / OTHERS) == 0)
+            g[i / (MANY / OTHERS)] = go(reads_one, &other.a);
+    }
+    for (int i = 0; i < MANY; i++)
+        AWAIT(is_parked(f[i]));
+    for (int i = 0; i < OTHERS; i++)
+        AWAIT(is_parked(g[i]));
+    weft_time begin = weft_now();
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(weft_now().ns - begin.ns, <, 10 * WEFT_SEC);
+    for (int i = 0; i < MANY; i++)
+        CHECK_PTR(ended(f[i]), ==, ptr(-EBADF));
+    for (int i = 0; i < OTHERS; i++)
+        CHECK(is_parked(g[i]));
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_INT(write(other.b, "x", 1), ==, 1);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_PTR(ended(g[i]), ==, ptr(1));
+    CHECK_INT(weft_close(p.b), ==, 0);
+    close_pair(other);
+    return arg;
+}
+
 /* The thread that is worker 0 closes it while it does not work. */
 TEST(worker_0_may_close_outside_of_its_loop)
 {
@@ -200,4 +309,5 @@ TEST(fibers_that_move_leave_nothing_behind)
 TESTS(io_closing, a_poll_is_ended_by_a_close, a_poll_of_a_plain_thread_is_ended_by_a_close,
       one_descriptor_may_be_polled_for_two_things, what_others_may_wait_for_does_not_keep_the_worker_busy,
       a_file_that_was_closed_elsewhere_may_become_a_socket, a_close_ends_though_others_try_again,
+      a_close_ends_thousands_of_waits, what_goes_in_pieces_goes_to_one_descriptor,
       worker_0_may_close_outside_of_its_loop, a_scheduler_may_be_started_again, fibers_that_move_leave_nothing_behind)

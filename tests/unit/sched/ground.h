@@ -146,16 +146,27 @@ static inline bool is_parked(const weft_fiber *f)
     return weft_fiber_state(f) == WEFT_FIBER_PARKED;
 }
 
+static inline int count_entries(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
 /* How many threads this process has. */
 static inline int count_threads(void)
 {
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *e; tasks && (e = readdir(tasks)) != NULL;)
-        count += e->d_name[0] != '.';
-    if (tasks)
-        closedir(tasks);
-    return count;
+    return count_entries("/proc/self/task");
+}
+
+/* How many descriptors are open, and one more for the look. */
+static inline int count_descriptors(void)
+{
+    return count_entries("/proc/self/fd");
 }
 
 static inline void *ends_at_once(void *arg)
