@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "stack/cache.h"
 
 #define GIVE_BACK_EVERY (260 * WEFT_MS)

@@ -7,7 +7,7 @@
 #include "sched/pick.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/wait.h"
 
 weft_fiber *weft_fiber_current(void)

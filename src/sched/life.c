@@ -16,7 +16,7 @@
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "stack/cache.h"
 
 #define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))

@@ -12,7 +12,7 @@
 #include "sched/idle.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/wait.h"
 #include "stack/cache.h"
 #include "stack/shared.h"

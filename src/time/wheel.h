@@ -15,10 +15,10 @@
 
 /* Part of whatever waits. Zeroed, it is not armed. Only the wheel touches it while it is armed. */
 struct wf_timer {
-    struct wf_timer *next; /* armed: in its slot, a ring; in a batch of wf_wheel_expire: the next one or NULL */
-    struct wf_timer *prev; /* NULL: not armed */
-    int64_t when;          /* const while armed */
-    uint16_t slot;         /* armed: where it is */
+    struct wf_timer *next;  /* in its slot, or in a batch of wf_wheel_expire; NULL: it is the last */
+    struct wf_timer **link; /* what points to it: the slot's `first` or another's `next`; NULL: not armed */
+    int64_t when;           /* const while armed */
+    uint16_t slot;          /* armed: where it is */
 };
 
 enum {
@@ -30,11 +30,12 @@ enum {
 };
 
 struct wf_wheel_slot {
-    struct wf_timer *first; /* of a ring, in the order of adding; NULL: empty */
+    struct wf_timer *first; /* in the order of adding; NULL: empty */
+    struct wf_timer **end;  /* the last one's `next`; NULL: empty */
     int64_t earliest;       /* no entry of this slot is before it; some time ago one was at it */
 };
 
-/* 7,768 bytes. All fields: owner: whoever may use the wheel. */
+/* 11,608 bytes. All fields: owner: whoever may use the wheel. */
 struct wf_wheel {
     uint64_t reached;                   /* the tick of the last look */
     size_t count;                       /* entries */
@@ -73,7 +74,7 @@ int64_t wf_wheel_next(const struct wf_wheel *w);
 
 static inline bool wf_timer_armed(const struct wf_timer *t)
 {
-    return t->prev != NULL;
+    return t->link != NULL;
 }
 
 static inline size_t wf_wheel_count(const struct wf_wheel *w)

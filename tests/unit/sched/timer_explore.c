@@ -1,5 +1,5 @@
 /*
- * A timer that comes while its worker goes to sleep, through many orders of their steps: idle.c and timer.c as they are. A
+ * A timer that comes while its worker goes to sleep, through many orders of their steps: idle.c and timers.c as they are. A
  * sleep here ends by a wake, or at once if it is for no longer than to the timer's time: a worker that sleeps past that is
  * a schedule without an end.
  */
@@ -30,7 +30,7 @@ static struct wf_thread threads[EXPLORE_THREADS];
 
 #include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
 #include "sched/idle.c"  // NOLINT(bugprone-suspicious-include)
-#include "sched/timer.c" // NOLINT(bugprone-suspicious-include)
+#include "sched/timers.c" // NOLINT(bugprone-suspicious-include)
 
 #include "support/test.h"
 
@@ -95,7 +95,7 @@ static void comes(int64_t when)
 {
     wf_lock(&timers.lock);
     if (when < wf_load(&timers.next))
-        bring_forward(&timers, when);
+        wf_timers_bring_forward(&timers, when);
     wf_unlock(&timers.lock);
 }
 
