@@ -33,10 +33,10 @@ stress: ## ten minutes of the tests under load, in the builds dev, asan, tsan an
 	@tools/setup run test
 	@tools/test stress
 
-bench: ## measure: coroutines, fibers, connections; BENCH_ARGS="..." go to all three programs
+bench: ## measure: coroutines, fibers, connections, timers; BENCH_ARGS="..." go to all four programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	status=0; for name in coro sched net; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
+	status=0; for name in coro sched net timer; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run
