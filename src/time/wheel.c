@@ -41,13 +41,6 @@ static uint64_t slot_tick(const struct wf_wheel *w, unsigned slot)
     return (above * WF_WHEEL_SLOTS + slot % WF_WHEEL_SLOTS) << digits_below;
 }
 
-/* The slot that the earliest entry is in; the wheel is not empty. */
-static unsigned first_slot(const struct wf_wheel *w)
-{
-    unsigned level = (unsigned)__builtin_ctz(w->levels);
-    return level * WF_WHEEL_SLOTS + (unsigned)__builtin_ctzll(w->occupied[level]);
-}
-
 static void set_occupied(struct wf_wheel *w, unsigned slot)
 {
     unsigned level = level_of_slot(slot);
@@ -191,7 +184,7 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now)
     if (tick < w->reached)
         tick = w->reached; /* the clock went back; what was added late is in this tick */
     while (w->levels != 0) {
-        unsigned slot = first_slot(w);
+        unsigned slot = wf_wheel_first_slot(w);
         uint64_t begins = slot_tick(w, slot);
         if (begins > tick)
             break;
@@ -208,9 +201,4 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now)
     *end = NULL;
     w->reached = tick;
     return batch;
-}
-
-int64_t wf_wheel_next(const struct wf_wheel *w)
-{
-    return w->levels == 0 ? INT64_MAX : w->slots[first_slot(w)].earliest;
 }

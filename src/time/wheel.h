@@ -70,11 +70,23 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now);
  * stayed, and the look at that time puts it right: one look in vain, never more than one a level on an entry's way down
  * (three or four for a sleep of 10 s), and none if nothing is deleted.
  */
-int64_t wf_wheel_next(const struct wf_wheel *w);
+static inline int64_t wf_wheel_next(const struct wf_wheel *w);
 
 static inline bool wf_timer_armed(const struct wf_timer *t)
 {
     return t->link != NULL;
+}
+
+/* The slot that the earliest entry is in; the wheel is not empty. */
+static inline unsigned wf_wheel_first_slot(const struct wf_wheel *w)
+{
+    unsigned level = (unsigned)__builtin_ctz(w->levels);
+    return level * WF_WHEEL_SLOTS + (unsigned)__builtin_ctzll(w->occupied[level]);
+}
+
+static inline int64_t wf_wheel_next(const struct wf_wheel *w)
+{
+    return w->levels == 0 ? INT64_MAX : w->slots[wf_wheel_first_slot(w)].earliest;
 }
 
 static inline size_t wf_wheel_count(const struct wf_wheel *w)

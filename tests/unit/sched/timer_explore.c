@@ -26,10 +26,10 @@ static struct wf_thread threads[EXPLORE_THREADS];
 #define wf_thread_now() (&threads[explore_self()])
 
 #include "stack/cache.h"
-#define wf_stack_look(thread) ((void)(thread), INT64_MAX) /* nothing to give back */
+#define wf_stack_look(thread, now) ((void)(thread), (void)(now), INT64_MAX) /* nothing to give back */
 
-#include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
-#include "sched/idle.c"  // NOLINT(bugprone-suspicious-include)
+#include "base/lock.c"    // NOLINT(bugprone-suspicious-include): compiled for the explorer
+#include "sched/idle.c"   // NOLINT(bugprone-suspicious-include)
 #include "sched/timers.c" // NOLINT(bugprone-suspicious-include)
 
 #include "support/test.h"
@@ -76,6 +76,7 @@ static void set_up(void)
         .sched = &sched.it, .thread = &threads[0], .timers = &timers, .settled = INT64_MAX / 2, .solo = true};
     worker.solo = explore_random(2);
     wf_wheel_init(&worker.wheel, 0);
+    worker.first_due = INT64_MAX;
     threads[0].worker = &worker;
     timers = (struct wf_timers){.next = INT64_MAX, .known = 1, .worker = &worker, .due_end = &timers.due};
     sleeps_on = NULL;
