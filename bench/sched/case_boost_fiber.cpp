@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "../common/case.h"
-#include "sleepers.h"
+#include "../common/sleepers.h"
 
 namespace fibers = boost::fibers;
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "../common/case.h"
-#include "sleepers.h"
+#include "../common/sleepers.h"
 
 #define LIVE 10000
 #define YIELDERS_MAX 1000

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../common/case.h"
-#include "sleepers.h"
+#include "../common/sleepers.h"
 #include <weft/chan.h>
 #include <weft/fiber.h>
 #include <weft/sched.h>

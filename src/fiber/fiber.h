@@ -56,6 +56,7 @@ struct weft_fiber {
     bool simple;      /* PARKED: it waits for nobody but a wake, on a worker that hops. owner: home */
     bool deaf;        /* its next wait is not to be cancelled. owner: the fiber */
     uint8_t priority; /* const */
+    bool timed;       /* its timer is in the wheel of its home. owner: home */
     uint16_t
         forward;    /* atomic: the number, from 1, of the worker that weft_sched_submit wants it to go on on; 0: home */
     int kept_errno; /* not RUNNING: its errno */
@@ -78,7 +79,7 @@ struct weft_fiber {
     const char *what;          /* PARKED: what it waits for. atomic: others look */
     int64_t until;             /* PARKED: its deadline. atomic: others look */
 
-    struct wf_timer timer; /* of the wait's deadline. owner: home */
+    struct wf_timer timer; /* of the wait's deadline, or of an earlier one's. owner: home */
     union {
         uint64_t room[4]; /* what weft_policy_room gives. owner: the policy, while in its set */
         struct wf_commit_step {

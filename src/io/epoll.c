@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/sys.h"
 #include "io/fd.h"
 #include "io/set.h"
@@ -165,13 +164,9 @@ static bool tick(struct epoll *p, int64_t ns)
     return p->ticks;
 }
 
-static int64_t how_long(struct epoll *p, int64_t deadline)
+/* Not past the next verification. */
+static int64_t at_most(struct epoll *p, int64_t ns)
 {
-    if (deadline == INT64_MIN)
-        return 0;
-    int64_t ns = deadline == INT64_MAX ? -1 : deadline - wf_clock_real();
-    if (deadline != INT64_MAX && ns < 0)
-        ns = 0;
     int64_t most = WF_VERIFY_MS * (int64_t)1000000;
     return p->set.verify_at != INT64_MAX && (ns < 0 || ns > most) && !tick(p, most) ? most : ns;
 }
@@ -251,11 +246,11 @@ static void verify(struct epoll *p)
     p->set.verify_at = young ? now + WF_VERIFY_MS * (int64_t)1000000 : INT64_MAX;
 }
 
-static void poll_set(struct wf_io *io, int64_t deadline)
+static void poll_set(struct wf_io *io, int64_t ns)
 {
     struct epoll *p = (struct epoll *)io;
     int kept = errno;
-    int n = wait(p, how_long(p, deadline));
+    int n = wait(p, at_most(p, ns));
     for (int i = 0; i < n; i++) {
         const struct epoll_event *event = &p->events[i];
         if (i + 2 * AHEAD < n)

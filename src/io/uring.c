@@ -485,30 +485,29 @@ void wf_uring_cancel(struct wf_set *set, const struct wf_fd *e, uint32_t generat
         complete_now(p);
 }
 
-static void poll_ring(struct wf_io *io, int64_t deadline)
+static void poll_ring(struct wf_io *io, int64_t ns)
 {
     struct uring *p = (struct uring *)io;
     int kept = errno;
     if (wf_unlikely(!p->set.there && make_ring(p) != 0)) {
         eventfd_t count;
-        wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, deadline); /* of a worker that came back */
+        int64_t until = ns < 0 ? INT64_MAX : ns == 0 ? INT64_MIN : wf_clock_now() + ns;
+        wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, until); /* of a worker that came back */
         eventfd_read(p->wake, &count);
         wf_set_do_asked(&p->set);
         errno = kept;
         return;
     }
     arm_wake(p);
-    if (deadline == INT64_MIN) {
+    if (ns == 0) {
         if (has_work(p))
             io_uring_submit_and_get_events(&p->ring);
     } else if (io_uring_cq_ready(&p->ring) > 0) {
         io_uring_submit(&p->ring);
     } else {
-        int64_t ns = deadline == INT64_MAX ? 0 : deadline - wf_clock_real();
-        ns = ns > 0 ? ns : 0;
         struct __kernel_timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
         struct io_uring_cqe *first;
-        io_uring_submit_and_wait_timeout(&p->ring, &first, 1, deadline == INT64_MAX ? NULL : &t, NULL);
+        io_uring_submit_and_wait_timeout(&p->ring, &first, 1, ns < 0 ? NULL : &t, NULL);
     }
     complete_all(p);
     wf_set_do_asked(&p->set);

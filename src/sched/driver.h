@@ -18,8 +18,8 @@ struct wf_io;
 
 /* All but `wake` are called by the worker's own thread. */
 struct wf_io_ops {
-    /* Sleeps until a wake, an event or the deadline (INT64_MIN: only looks), and makes ready whom events are for. */
-    void (*poll)(struct wf_io *io, int64_t deadline);
+    /* Sleeps until a wake or an event, or for `ns` (0: only looks, -1: no end), and makes ready whom events are for. */
+    void (*poll)(struct wf_io *io, int64_t ns);
     /* Any thread: ends a poll that sleeps. Nothing it needs goes away before `drop`. */
     void (*wake)(struct wf_io *io);
     /* The worker's thread ends; another may take over later. */
@@ -59,11 +59,11 @@ static inline void wf_driver_awake(struct wf_driver *d)
     wf_store(&d->asleep, WF_UP);
 }
 
-/* Sleeps until a wake or the deadline. May return for no reason. */
-static inline void wf_driver_poll(struct wf_driver *d, int64_t deadline)
+/* Sleeps until a wake or the deadline. May return for no reason. `now`: the time, if there is a deadline and `io`. */
+static inline void wf_driver_poll(struct wf_driver *d, int64_t deadline, int64_t now)
 {
     if (d->io)
-        d->io->ops->poll(d->io, deadline);
+        d->io->ops->poll(d->io, deadline == INT64_MAX ? -1 : deadline > now ? deadline - now : 0);
     else
         wf_futex_wait(&d->asleep, WF_DOWN_ON_FUTEX, deadline);
 }
@@ -72,7 +72,7 @@ static inline void wf_driver_poll(struct wf_driver *d, int64_t deadline)
 static inline void wf_driver_look(struct wf_driver *d)
 {
     if (d->io)
-        d->io->ops->poll(d->io, INT64_MIN);
+        d->io->ops->poll(d->io, 0);
 }
 
 /* Any thread. One wake for any number of calls while it sleeps. */

@@ -167,6 +167,7 @@ static void empty_worker(struct wf_worker *w)
     w->idle_next = w->idle_prev = NULL;
     w->counts = (struct wf_counts){.spawned = 1};
     wf_wheel_init(&w->wheel, now);
+    w->first_due = INT64_MAX;
     wf_timers_renew(w->timers);
 }
 
@@ -199,6 +200,7 @@ static void go_on(weft_sched *s, struct wf_worker *w, weft_fiber *f)
     s->spawned_outside = 0;
     s->empty_wanted = 1;
     empty_worker(w);
+    f->timed = false; /* an earlier wait's deadline may have been in the wheel */
     if (!called)
         become_orphan(s, w);
     if (f->shared)

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "stack/cache.h"
 
 #define GIVE_BACK_EVERY (260 * WEFT_MS)
@@ -122,7 +122,7 @@ void wf_idle_tell_if_empty(weft_sched *s)
 /* Memory that a burst left behind goes back while there is nothing else to do. */
 static int64_t give_back(struct wf_worker *w)
 {
-    int64_t again = wf_stack_look(w->thread);
+    int64_t again = wf_stack_look(w->thread, w->now);
     if (w->now - w->settled > GIVE_BACK_EVERY) {
         w->settled = w->now;
         wf_worker_drop_spare(w);
@@ -137,7 +137,7 @@ static int64_t give_back(struct wf_worker *w)
 
 static int64_t wake_time(struct wf_worker *w, int64_t deadline)
 {
-    int64_t next = wf_wheel_next(&w->wheel), again = give_back(w);
+    int64_t next = w->first_due, again = give_back(w);
     if (wf_wheel_count(&w->wheel) > MANY_TIMERS && next < w->woken_at + TIMER_PAUSE)
         next = w->woken_at + TIMER_PAUSE; /* several at once: a wake-up costs more than they do */
     int64_t timer = wf_load(&w->timers->next);
@@ -145,10 +145,6 @@ static int64_t wake_time(struct wf_worker *w, int64_t deadline)
     next = next < deadline ? next : deadline;
     next = next < again ? next : again;
     wf_store(&w->sleeps_until, next);
-#ifdef WF_SEAM
-    if (wf_clock_is_set() && next != INT64_MAX) /* that clock moves when a test says so: look often */
-        return wf_clock_real() + 200 * WEFT_US;
-#endif
     return next;
 }
 
@@ -161,10 +157,26 @@ static void say_before_looking(const struct wf_worker *w)
         wf_barrier_heavy();
 }
 
+/* What drivers want to be told; the look that the loop has just made is good enough. */
+static int64_t time_for_driver(struct wf_worker *w)
+{
+    if (w->looked != w->tick)
+        w->now = wf_clock_now();
+    return w->now;
+}
+
 static void sleep_until(struct wf_worker *w, int64_t deadline)
 {
+    bool ends = deadline != INT64_MAX && deadline != INT64_MIN;
+    int64_t now = ends && w->driver.io ? time_for_driver(w) : 0;
+#ifdef WF_SEAM
+    if (wf_clock_is_set() && deadline != INT64_MIN) { /* that clock moves when a test says so: look often */
+        now = wf_clock_real();
+        deadline = ends ? now + 200 * WEFT_US : deadline;
+    }
+#endif
     w->polls = true;
-    wf_driver_poll(&w->driver, deadline);
+    wf_driver_poll(&w->driver, deadline, now);
     w->polls = false;
 }
 

@@ -7,7 +7,7 @@
 #include "sched/pick.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/wait.h"
 
 weft_fiber *weft_fiber_current(void)
@@ -81,7 +81,7 @@ void weft_policy_attr(const weft_fiber *f, int *priority, weft_span *cost, weft_
 
 struct waiting {
     const weft_sched *of;
-    size_t parked, sleeping;
+    size_t parked, sleeping, deadlines;
 };
 
 static void count_waiting(weft_fiber *f, void *arg)
@@ -91,6 +91,7 @@ static void count_waiting(weft_fiber *f, void *arg)
         return;
     n->parked++;
     n->sleeping += wf_load(&f->what) == wf_what_sleep;
+    n->deadlines += wf_load(&f->until) != INT64_MAX;
 }
 
 int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
@@ -106,7 +107,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
         const struct wf_worker *w = s->worker[i];
         all.active += wf_load(&w->works);
         all.ready += wf_pick_here(w);
-        all.timers += wf_load(&w->counts.timers) + wf_load(&w->timers->pending);
+        all.timers += wf_load(&w->timers->pending);
         all.watches += wf_load(&w->counts.watches);
         all.spawned += wf_load(&w->counts.spawned);
         all.ended += wf_load(&w->counts.ended);
@@ -121,6 +122,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
     wf_pool_walk(count_waiting, &waiting);
     all.parked = waiting.parked;
     all.sleeping = waiting.sleeping;
+    all.timers += waiting.deadlines;
     memcpy(out, &all, out->size);
     return 0;
 }

@@ -18,7 +18,7 @@
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "stack/cache.h"
 
 #define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))
@@ -72,6 +72,7 @@ static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sc
     w->random = index * 2654435761u + 1;
     w->now = wf_clock_now();
     wf_wheel_init(&w->wheel, w->now);
+    w->first_due = INT64_MAX;
     if (s->policy != &weft_fifo) {
         w->set = s->policy->begin(o->policy_arg);
         w->slice = s->policy == &weft_rr && o->policy_arg ? *(const weft_span *)o->policy_arg : s->policy->slice;
@@ -319,6 +320,18 @@ int weft_sched_run(weft_sched *s, weft_time deadline)
     return wf_sched_is_empty(s) ? 0 : -EAGAIN;
 }
 
+struct waits {
+    const weft_sched *of;
+    bool have_deadline;
+};
+
+static void note_deadline(weft_fiber *f, void *arg)
+{
+    struct waits *waits = arg;
+    if (wf_load(&f->state) == WEFT_FIBER_PARKED && wf_load(&f->sched) == waits->of)
+        waits->have_deadline |= wf_load(&f->until) != INT64_MAX;
+}
+
 /* Whether only parked fibers are left, with nothing that would wake them. */
 static bool is_stuck(const weft_sched *s)
 {
@@ -326,14 +339,18 @@ static bool is_stuck(const weft_sched *s)
     for (unsigned i = 0; i < s->workers; i++) {
         const struct wf_worker *w = s->worker[i];
         bool caller = i == 0 && s->use_caller; /* it is here, asking */
-        if ((!caller && !wf_load(&w->driver.asleep)) || wf_load(&w->counts.timers) > 0 ||
-            !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
+        if ((!caller && !wf_load(&w->driver.asleep)) || !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
             return false;
         if (wf_load(&w->timers->awaited) != wf_load(&w->timers->settled))
             return false;
         watches += wf_load(&w->counts.watches);
     }
-    return watches == 0 && wf_load(&s->injected.count) == 0;
+    if (watches != 0 || wf_load(&s->injected.count) != 0)
+        return false;
+    struct waits waits = {.of = s};
+    wf_fork_look();
+    wf_pool_walk(note_deadline, &waits);
+    return !waits.have_deadline;
 }
 
 static void tell_once(weft_sched *s)

@@ -75,8 +75,8 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
 {
     bool timed_out = false;
     if (f->until != INT64_MAX) {
-        timed_out = !wf_wheel_del(&w->wheel, &f->timer);
-        wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
+        timed_out = !f->timed;
+        wf_deadline_end(w, f);
     }
     wf_store(&f->state, WEFT_FIBER_READY);
     uint16_t forward = wf_load(&f->forward);

@@ -27,6 +27,17 @@ static inline void wf_slice_enter(void)
         wf_slice_look(t);
 }
 
+/* The same, and who calls: for a function that does not switch after it. */
+static inline struct wf_thread *wf_slice_enter_as(void)
+{
+    struct wf_thread *t = &wf_thread_self;
+    if (t->fiber && wf_unlikely(t->worker->slice != 0)) {
+        wf_slice_look(t);
+        t = wf_thread_now();
+    }
+    return t;
+}
+
 /* The calling fiber makes a call. After it the thread may be another: ask wf_thread_now(). */
 static inline void wf_slice_spend(struct wf_thread *t)
 {

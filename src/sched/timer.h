@@ -1,61 +1,136 @@
 /*
- * sched/timer.h: the timers of a worker, which any thread may add to and take from; see weft/timer.h.
+ * sched/timer.h: one timer with a callback, and what changes it; see weft/timer.h.
  *
- * The deadlines of fibers that wait are not here: they are in the worker's own wheel, which needs no lock.
+ *      new ──▶ ARMED ──expire──▶ DUE ──its fiber begins──▶ FIRING ──returned, once──▶ ENDED
+ *               ▲  ▲              │                           │                         ▲
+ *               │  └ refresh,reset┘                           │                         │
+ *               └───────────────── returned, recurring ───────┘      cancel, stop ──────┘ from anywhere
+ *
+ * NEW      memory without a timer in it
+ * ARMED    in the wheel
+ * DUE      taken out of it; it can still be cancelled
+ * FIRING   its callback runs
+ * ENDED    it will not run again
+ *
+ * All of it is guarded by the lock of the worker's timers. Apart from its state a timer is `carried` from when it comes due
+ * to when a fiber has begun for it: it is in the list of those that are due, or the argument of a fiber that is queued.
+ * What happens to it meanwhile only changes its state, and the fiber looks at that when it begins. So there is one fiber
+ * at most for a timer, and nothing is searched for in a list.
+ *
+ * A stop waits (`awaited`, `settled`) for those that are to fire once, and for all that are carried: the worker may be
+ * about to spawn a fiber for one, and fibers are counted only then.
  */
 #ifndef WF_SCHED_TIMER_H
 #define WF_SCHED_TIMER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/fork.h"
+#include "base/panic.h"
+#include "sched/timers.h"
 
-#include <weft/timer.h>
+enum wf_timer_state { WF_TIMER_NEW, WF_TIMER_ARMED, WF_TIMER_DUE, WF_TIMER_FIRING, WF_TIMER_ENDED };
 
-#include "base/lock.h"
-#include "time/wheel.h"
-
-struct wf_worker;
-
-/* What a worker's timers are allowed. */
-enum wf_timers_life {
-    WF_TIMERS_OPEN,
-    WF_TIMERS_CLOSING, /* the scheduler stops: recurring ones end */
-    WF_TIMERS_CLOSED,  /* past the deadline of that stop: none is left, none is taken */
+/* guarded by: in->lock, all that is not const. What adding and cancelling touch comes first. */
+struct weft_timer {
+    struct wf_timer
+        entry; /* its `when`, armed or not: the next time that it is due. Its `mark`: the wf_forks that it is of */
+    struct wf_timers *in; /* const */
+    int64_t period;
+    int64_t start;      /* of the period under way */
+    uint8_t state;      /* enum wf_timer_state */
+    bool recurring;     /* const */
+    bool held;          /* somebody has a handle */
+    bool carried;       /* see above */
+    bool runs;          /* its callback has begun and not returned */
+    bool awaited;       /* it is counted in in->awaited and not in in->settled */
+    bool at_once;       /* FIRING: it was reset to a time that is past */
+    weft_alive *cond;   /* const; or NULL */
+    void (*fn)(void *); /* const */
+    void *arg;          /* const */
+    weft_timer *next;   /* in the list of those that are due, or of spares */
+    uint64_t missed;
 };
 
-/* It lives as long as its scheduler or a handle of one of its timers. */
-struct wf_timers {
-    struct wf_lock lock;        /* held to link, to unlink, and to change the state of a timer; never in a callback */
-    uint32_t queued;            /* fibers that were spawned for callbacks and have not begun. guarded by: lock */
-    int64_t next;               /* when the worker is to look; nothing is due before it. atomic, guarded by: lock */
-    uint64_t awaited, settled;  /* timers that a stop must wait for, ever; and those of them that it need not any
-                                     * more. guarded by: lock. atomic: others look */
-    size_t pending;             /* timers that are to fire. guarded by: lock. atomic: others look */
-    size_t known;               /* timers whose memory is there, and one for the scheduler. guarded by: lock */
-    struct wf_worker *worker;   /* NULL: the scheduler is gone. guarded by: lock */
-    weft_timer *due, **due_end; /* those whose time has come, that have no fiber yet. guarded by: lock */
-    enum wf_timers_life life;   /* guarded by: lock */
-    uint32_t forks;             /* const: the wf_forks that all of it is of */
-    struct wf_wheel wheel;      /* guarded by: lock */
-};
+_Static_assert(offsetof(weft_timer, cond) <= 64, "one cache line, if it is aligned so");
 
-/* NULL: no memory. */
-struct wf_timers *wf_timers_new(struct wf_worker *w, int64_t now);
+/* It is one of the parent of a fork: `in` is not to be touched. */
+static inline bool wf_timer_is_lost(const weft_timer *t)
+{
+    return wf_unlikely(t->entry.mark != wf_forks);
+}
 
-/* The scheduler is freed. Whoever has a handle keeps the rest alive. */
-void wf_timers_drop(struct wf_timers *ts);
+/* Frees a lost one that nobody has any more. If its callback has begun in a fiber that is lost too, it stays. */
+void wf_timer_settle_lost(weft_timer *t);
 
-/* In the child of a fork: there are none; those of before are not there. */
-void wf_timers_renew(struct wf_timers *ts);
+/* The parts that are rarely needed; under the lock. */
+void wf_timers_bring_forward(struct wf_timers *ts, int64_t when);
+void wf_timers_tell(const struct wf_timers *ts, const struct wf_worker *me);
+void wf_timers_forget(weft_timer *t);
 
-/* The scheduler starts (OPEN) or stops (CLOSING). */
-void wf_timers_allow(struct wf_timers *ts, enum wf_timers_life life);
+/* Releases the lock; the memory too, if nobody needs it any more. */
+void wf_timers_unlock(struct wf_timers *ts);
 
-/* Cancels all that are to fire; CLOSED: for ever. On the worker's thread, or when no worker runs. */
-void wf_timers_cancel_all(struct wf_timers *ts, enum wf_timers_life life);
+/* A point in time that is `span` after t, or as near as there is. */
+static inline int64_t wf_timer_later(int64_t t, int64_t span)
+{
+    int64_t sum;
+    if (wf_unlikely(__builtin_add_overflow(t, span, &sum)))
+        return span < 0 ? 0 : INT64_MAX;
+    return sum;
+}
 
-/* Gives each timer whose time has come (by w->now) a fiber. On the worker's thread, in no fiber. */
-void wf_timers_fire(struct wf_worker *w);
+static inline bool wf_timer_is_pending(const weft_timer *t)
+{
+    return t->state == WF_TIMER_ARMED || t->state == WF_TIMER_DUE;
+}
+
+/* The one place that changes a state. */
+static inline void wf_timer_change(weft_timer *t, enum wf_timer_state to)
+{
+    static const uint8_t from[] = {
+        [WF_TIMER_ARMED] = 1 << WF_TIMER_NEW | 1 << WF_TIMER_ARMED | 1 << WF_TIMER_DUE | 1 << WF_TIMER_FIRING,
+        [WF_TIMER_DUE] = 1 << WF_TIMER_ARMED,
+        [WF_TIMER_FIRING] = 1 << WF_TIMER_DUE,
+        [WF_TIMER_ENDED] = 1 << WF_TIMER_ARMED | 1 << WF_TIMER_DUE | 1 << WF_TIMER_FIRING,
+    };
+    if (wf_unlikely(!(from[to] >> t->state & 1)))
+        wf_panic("weft_timer", "a timer in state %d goes to %d; is it a handle that was freed?", t->state, to);
+    bool was = wf_timer_is_pending(t);
+    t->state = (uint8_t)to;
+    wf_store(&t->in->pending, t->in->pending + wf_timer_is_pending(t) - was);
+}
+
+/* It is in the wheel from now on. */
+static inline void wf_timer_arm(weft_timer *t, int64_t when)
+{
+    wf_timer_change(t, WF_TIMER_ARMED);
+    wf_wheel_add(&t->in->wheel, &t->entry, when);
+    if (wf_unlikely(when < t->in->next))
+        wf_timers_bring_forward(t->in, when);
+}
+
+/* After any change: whether a stop waits for it. `me`: the caller's worker, or NULL. */
+static inline void wf_timer_recount(weft_timer *t, const struct wf_worker *me)
+{
+    struct wf_timers *ts = t->in;
+    bool awaited = t->carried || (!t->recurring && wf_timer_is_pending(t));
+    if (awaited == t->awaited)
+        return;
+    t->awaited = awaited;
+    if (awaited) {
+        wf_store_release(&ts->awaited, ts->awaited + 1); /* pairs with wf_sched_is_empty */
+    } else {
+        wf_store_release(&ts->settled, ts->settled + 1); /* pairs with wf_sched_is_empty */
+        if (wf_unlikely(me != ts->worker))
+            wf_timers_tell(ts, me);
+    }
+}
+
+/* After any change: counts, and lets a timer go that nobody has any more. */
+static inline void wf_timer_settle(weft_timer *t, const struct wf_worker *me)
+{
+    wf_timer_recount(t, me);
+    if (t->state == WF_TIMER_ENDED && !t->held && !t->carried && !t->runs)
+        wf_timers_forget(t);
+}
 
 #endif

@@ -24,7 +24,7 @@
 #include "sched/pending.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/worker.h"
 
 struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)

@@ -12,7 +12,7 @@
 #include "sched/idle.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/wait.h"
 #include "stack/cache.h"
 #include "stack/shared.h"
@@ -87,20 +87,37 @@ static void finish(struct wf_worker *w, weft_fiber *f)
     f->coro = NULL;
     if (f->shared)
         wf_shared_unbind(f->shared);
+    if (wf_unlikely(f->timed))
+        wf_deadline_drop(w, f);
     wf_store(&f->state, WEFT_FIBER_DONE);
     wf_store_release(&w->counts.ended, w->counts.ended + 1); /* pairs with wf_sched_is_empty: all that it did */
     if (wf_load(&f->join) == WF_JOIN_DETACHED || !wf_join_ended(f))
         wf_fiber_release(w, f);
 }
 
+void wf_deadline_add(struct wf_worker *w, weft_fiber *f)
+{
+    if (f->timed)
+        wf_wheel_del(&w->wheel, &f->timer);
+    f->timed = true;
+    wf_wheel_add(&w->wheel, &f->timer, f->until);
+    if (f->until < w->first_due)
+        w->first_due = f->until;
+}
+
+void wf_deadline_drop(struct wf_worker *w, weft_fiber *f)
+{
+    f->timed = false;
+    wf_wheel_del(&w->wheel, &f->timer);
+    w->first_due = wf_wheel_next(&w->wheel);
+}
+
 static void commit_other(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
-    if (f->until != INT64_MAX) {
-        wf_wheel_add(&w->wheel, &f->timer, f->until);
-        wf_store(&w->counts.timers, wf_wheel_count(&w->wheel));
-    }
+    if (f->until != INT64_MAX)
+        wf_deadline_begin(w, f);
     bool waits = wf_sleeper_begin(me, step.fn == wf_commit_park ? WF_PARKED : f->deaf ? WF_DEAF : WF_WAITING);
     bool published = step.fn(me, step.arg);
     if (!waits || (!published && wf_settle(me, 0)))
@@ -116,9 +133,12 @@ WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
     wf_store(&f->state, WEFT_FIBER_PARKED);
-    f->simple = step.fn == wf_commit_unlock && f->until == INT64_MAX && !f->deaf;
-    if (wf_likely(f->simple)) { /* most waits */
-        f->simple = w->hops;
+    f->simple = false;
+    if (wf_likely(step.fn == wf_commit_unlock && !f->deaf)) { /* most waits */
+        if (f->until == INT64_MAX)
+            f->simple = w->hops;
+        else
+            wf_deadline_begin(w, f);
         bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
         wf_unlock(step.arg);
         if (wf_unlikely(goes_on))
@@ -135,6 +155,12 @@ static void settle_accounts(struct wf_worker *w)
     wf_pool_settle();
 }
 
+/* Whether it waits, and has a deadline. */
+static bool has_deadline(const weft_fiber *f)
+{
+    return f->until != INT64_MAX && wf_waits(wf_load(&f->sleeper.phase));
+}
+
 /* The sleepers whose time has come. */
 static void expire(struct wf_worker *w)
 {
@@ -142,9 +168,13 @@ static void expire(struct wf_worker *w)
     for (struct wf_timer *timer = next; timer; timer = next) {
         next = timer->next;
         weft_fiber *f = WF_FIBER_OF(timer, timer);
-        if (wf_settle(&f->sleeper, -ETIMEDOUT))
+        f->timed = f->until > w->now && has_deadline(f);
+        if (f->timed) /* of a wait that ended before it; the present one's is later */
+            wf_wheel_add(&w->wheel, timer, f->until);
+        else if (f->until <= w->now && wf_settle(&f->sleeper, -ETIMEDOUT))
             wf_worker_woken(w, f);
     }
+    w->first_due = wf_wheel_next(&w->wheel);
 }
 
 /* Who waits for a descriptor that is ready by now. */
@@ -155,17 +185,24 @@ static void look_at_io(struct wf_worker *w)
     w->polls = false;
 }
 
-static void look_at_clock(struct wf_worker *w)
+/* Whose time has come, by w->now. */
+static void look(struct wf_worker *w)
 {
-    w->now = wf_clock_now();
+    w->looked = w->tick;
     if (wf_unlikely(!w->eh))
         w->eh = wf_eh_here();
-    if (wf_wheel_count(&w->wheel) > 0)
+    if (w->first_due <= w->now)
         expire(w);
     if (wf_load(&w->timers->next) <= w->now)
         wf_timers_fire(w);
     if (wf_unlikely(w->now - w->settled > SETTLE_NS))
         settle_accounts(w);
+}
+
+static void look_at_clock(struct wf_worker *w)
+{
+    w->now = wf_clock_now();
+    look(w);
 }
 
 /* Its stack could not be had, or not be put in place. It stays ready, and is tried again. */
@@ -268,6 +305,17 @@ static bool pass_begins(struct wf_worker *w)
     return true;
 }
 
+/* Nothing is left to run: sleepers whose time has come are before what the driver finds. */
+static inline bool finds_sleepers(struct wf_worker *w)
+{
+    w->now = wf_clock_now();
+    w->looked = w->tick;
+    if (wf_likely(w->first_due > w->now))
+        return false;
+    look(w);
+    return wf_pick_here(w) > 0;
+}
+
 static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
     look_at_clock(w);
@@ -291,13 +339,10 @@ static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
         }
         if (is_done(w, until))
             return 0;
-        if (wf_wheel_count(&w->wheel) > 0) { /* sleepers come before what the driver finds */
-            look_at_clock(w);
-            if (wf_pick_here(w) > 0)
-                continue;
-        }
+        if (w->first_due != INT64_MAX && finds_sleepers(w))
+            continue;
         wf_idle(w, deadline);
-        look_at_clock(w);
+        look(w);
         if (w->now >= deadline)
             return is_done(w, until) ? 0 : -ETIMEDOUT;
     }

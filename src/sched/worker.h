@@ -58,7 +58,7 @@ enum {
 /* Single writer: the worker. atomic: others add them up. */
 struct wf_counts {
     uint64_t spawned, ended, switches, stolen, warm_hits, warm_misses;
-    size_t timers, watches; /* watches: of all workers together, as a fiber may end its wait on another */
+    size_t watches; /* of all workers together, as a fiber may end its wait on another */
 };
 
 struct wf_worker {
@@ -82,6 +82,7 @@ struct wf_worker {
     int *errno_at;            /* const while the thread runs */
     int64_t woken_at;         /* the end of the last sleep */
     int64_t now;              /* the clock at the last look: for ages */
+    uint32_t looked;          /* the tick at which it was read, if nothing has run since */
     int64_t slice;            /* const: 0: none */
     int64_t slice_end;        /* of the fiber that runs */
     void *set;                /* the policy's, NULL: FIFO */
@@ -97,7 +98,8 @@ struct wf_worker {
     pthread_t id;                     /* owner: who starts and stops */
     bool has_thread;                  /* owner: who starts and stops */
     unsigned index;                   /* const */
-    struct wf_wheel wheel;            /* of the deadlines of fibers that wait here */
+    struct wf_wheel wheel;            /* of the deadlines of fibers that wait here, or did: see wf_deadline_begin */
+    int64_t first_due;                /* nothing in the wheel is due before it; INT64_MAX: it is empty */
     struct wf_timers *timers;         /* const: with callbacks; see timer.h */
     struct wf_fifo waiting;           /* for a place in the ring, younger than all in it */
     struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come, and whose descriptor is ready */
@@ -141,6 +143,16 @@ void wf_worker_drop_spare(struct wf_worker *w);
 void wf_worker_enter(struct wf_worker *w);
 void wf_worker_leave(struct wf_worker *w);
 
+/*
+ * A wait with a deadline begins and ends. What it leaves in the wheel stays there, if the next one's is not before it: it
+ * is put right when its time comes (expire in worker.c), and most deadlines never come to that. Only a fiber that ends or
+ * may go to another worker takes it out.
+ */
+static inline void wf_deadline_begin(struct wf_worker *w, weft_fiber *f);
+static inline void wf_deadline_end(struct wf_worker *w, weft_fiber *f);
+void wf_deadline_add(struct wf_worker *w, weft_fiber *f);
+WF_COLD void wf_deadline_drop(struct wf_worker *w, weft_fiber *f);
+
 /* A fiber of this worker, which the caller is, was settled: it is ready. */
 void wf_worker_woken(struct wf_worker *w, weft_fiber *f);
 
@@ -171,6 +183,18 @@ WF_ENTRY void *wf_leave_waiting(weft_fiber *f);
 
 /* The commit step of a fiber that was left. On its worker's thread, on another stack than its own. */
 void wf_worker_commit(struct wf_worker *w, weft_fiber *f);
+
+static inline void wf_deadline_begin(struct wf_worker *w, weft_fiber *f)
+{
+    if (!f->timed || f->timer.when > f->until)
+        wf_deadline_add(w, f);
+}
+
+static inline void wf_deadline_end(struct wf_worker *w, weft_fiber *f)
+{
+    if (wf_unlikely(f->flags & WEFT_MIGRATE) && f->timed)
+        wf_deadline_drop(w, f);
+}
 
 static inline void wf_arrived(void)
 {

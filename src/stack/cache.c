@@ -55,6 +55,7 @@ struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class)
     bin->head = s->next;
     bin->count = got - 1;
     bin->unneeded = 0;
+    cache->counted = cache->used - 1;
     wf_stack_unpoison(s);
     for (struct wf_idle *idle = s->next; idle; idle = idle->next)
         wf_stack_poison(idle);
@@ -77,9 +78,8 @@ static void give(struct wf_stack_bin *bin, unsigned n)
 }
 
 /* Half of what was not needed since the last look, if that is a while ago, is to go. */
-static void look(struct wf_stack_cache *cache)
+static void look(struct wf_stack_cache *cache, int64_t now)
 {
-    int64_t now = wf_clock_coarse();
     if (now - cache->looked < LOOK_NS)
         return;
     cache->looked = now;
@@ -114,23 +114,35 @@ static void tidy(struct wf_thread *t, unsigned class)
     unsigned most = t->stacks_kept != 0 ? t->stacks_kept : wf_stack_keep_at_most(class);
     if (bin->count > most)
         give(bin, bin->count - most);
-    look(t->stacks);
+    look(t->stacks, wf_clock_coarse());
     give_surplus(t);
 }
 
-int64_t wf_stack_look(struct wf_thread *t)
+/* At all bins. */
+WF_COLD static int64_t look_at_all(const struct wf_thread *t, int64_t now)
 {
     struct wf_stack_cache *cache = t->stacks;
-    if (!cache)
-        return INT64_MAX;
-    look(cache);
+    look(cache, now);
     give_surplus(t);
     if (cache->surplus > 0)
         return 0;
     unsigned kept = 0;
     for (unsigned i = 0; i < WF_STACK_CLASSES; i++)
         kept += cache->bins[i].count;
-    return kept > KEEP_FEWEST ? cache->looked + LOOK_NS : INT64_MAX;
+    cache->counted = cache->used;
+    cache->again = kept > KEEP_FEWEST ? cache->looked + LOOK_NS : INT64_MAX;
+    return cache->again;
+}
+
+/* Whoever sleeps often asks often, and mostly nothing was kept since. */
+int64_t wf_stack_look(struct wf_thread *t, int64_t now)
+{
+    struct wf_stack_cache *cache = t->stacks;
+    if (!cache)
+        return INT64_MAX;
+    if (cache->counted == cache->used && cache->surplus == 0 && now - cache->looked < LOOK_NS)
+        return cache->again;
+    return look_at_all(t, now);
 }
 
 size_t wf_stack_trim(struct wf_thread *t)

@@ -25,6 +25,9 @@ struct wf_stack_cache {
     uint32_t used;    /* times a stack was kept; every so often it looks at the clock */
     int64_t looked;   /* when the last look was */
     uint32_t surplus; /* of all bins */
+    uint32_t
+        counted;   /* what `used` was when all bins were last looked at; another value: the next line is out of date */
+    int64_t again; /* when wf_stack_look is to be called again, as of then */
     struct wf_stack_bin bins[WF_STACK_CLASSES];
 };
 
@@ -32,8 +35,9 @@ struct wf_stack_cache {
 WF_COLD struct wf_idle *wf_stack_fetch(struct wf_thread *t, unsigned class);
 /* Keeps a stack, and now and then gives back what was not needed for a while, or is too much. */
 void wf_stack_keep(struct wf_thread *t, unsigned class, struct wf_idle *s);
-/* The same look when nothing is kept or taken: for a thread that is about to sleep. When to look again: 0 is at once. */
-WF_COLD int64_t wf_stack_look(struct wf_thread *t);
+/* The same look when nothing is kept or taken: for a thread that is about to sleep. When to look again: 0 is at once.
+ * `now` need not be exact. */
+int64_t wf_stack_look(struct wf_thread *t, int64_t now);
 /* Gives everything back; the number of stacks. */
 WF_COLD size_t wf_stack_trim(struct wf_thread *t);
 /* The thread ends. */

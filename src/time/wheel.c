@@ -18,7 +18,8 @@
 #include "time/wheel.h"
 
 _Static_assert(sizeof(struct wf_timer) <= 32, "two to a cache line");
-_Static_assert(sizeof(struct wf_wheel) <= 8192, "a part of every worker");
+_Static_assert(sizeof(struct wf_wheel) <= 12288, "a part of every worker");
+_Static_assert(offsetof(struct wf_timer, next) == 0, "see before()");
 _Static_assert(WF_WHEEL_TOP_SLOTS == 1 << (63 - WF_WHEEL_TICK_BITS - (WF_WHEEL_LEVELS - 1) * WF_WHEEL_DIGIT_BITS),
                "the levels reach to INT64_MAX");
 
@@ -40,13 +41,6 @@ static uint64_t slot_tick(const struct wf_wheel *w, unsigned slot)
     return (above * WF_WHEEL_SLOTS + slot % WF_WHEEL_SLOTS) << digits_below;
 }
 
-/* The slot that the earliest entry is in; the wheel is not empty. */
-static unsigned first_slot(const struct wf_wheel *w)
-{
-    unsigned level = (unsigned)__builtin_ctz(w->levels);
-    return level * WF_WHEEL_SLOTS + (unsigned)__builtin_ctzll(w->occupied[level]);
-}
-
 static void set_occupied(struct wf_wheel *w, unsigned slot)
 {
     unsigned level = level_of_slot(slot);
@@ -58,31 +52,33 @@ static void set_empty(struct wf_wheel *w, unsigned slot)
 {
     unsigned level = level_of_slot(slot);
     w->slots[slot].first = NULL;
+    w->slots[slot].end = NULL;
     w->occupied[level] &= ~((uint64_t)1 << slot % WF_WHEEL_SLOTS);
     if (w->occupied[level] == 0)
         w->levels &= ~(1u << level);
 }
 
-static void append(struct wf_wheel *w, unsigned slot, struct wf_timer *t)
+/* Nothing is read but the slot: of many entries the last one is cold, and a store to it holds nobody up. */
+static inline void append(struct wf_wheel *w, unsigned slot, struct wf_timer *t)
 {
     struct wf_wheel_slot *s = &w->slots[slot];
-    struct wf_timer *first = s->first;
+    struct wf_timer **end = s->end;
+    int64_t earliest = s->earliest;
     t->slot = (uint16_t)slot;
-    if (!first) {
-        t->next = t->prev = s->first = t;
-        s->earliest = t->when;
+    if (!end) {
+        end = &s->first;
+        earliest = t->when;
         set_occupied(w, slot);
-        return;
     }
-    t->next = first;
-    t->prev = first->prev;
-    first->prev->next = t;
-    first->prev = t;
-    s->earliest = t->when < s->earliest ? t->when : s->earliest; /* an unpredictable branch otherwise */
+    t->next = NULL;
+    t->link = end;
+    *end = t;
+    s->end = &t->next;
+    s->earliest = t->when < earliest ? t->when : earliest; /* an unpredictable branch otherwise */
 }
 
 /* Puts an entry where its time and `reached` want it. */
-static void file(struct wf_wheel *w, struct wf_timer *t)
+static inline __attribute__((always_inline)) void file(struct wf_wheel *w, struct wf_timer *t)
 {
     uint64_t tick = tick_of(t->when);
     if (tick < w->reached)
@@ -109,17 +105,16 @@ bool wf_wheel_del(struct wf_wheel *w, struct wf_timer *t)
 {
     if (!wf_timer_armed(t))
         return false;
-    struct wf_timer *next = t->next;
+    struct wf_timer *next = t->next, **link = t->link;
     w->count--;
-    if (next == t) {
+    *link = next;
+    if (next)
+        next->link = link;
+    else if (link == &w->slots[t->slot].first)
         set_empty(w, t->slot);
-    } else {
-        next->prev = t->prev;
-        t->prev->next = next;
-        if (w->slots[t->slot].first == t)
-            w->slots[t->slot].first = next;
-    }
-    t->prev = NULL;
+    else
+        w->slots[t->slot].end = link;
+    t->link = NULL;
     return true;
 }
 
@@ -127,21 +122,26 @@ bool wf_wheel_del(struct wf_wheel *w, struct wf_timer *t)
 static struct wf_timer *take_slot(struct wf_wheel *w, unsigned slot)
 {
     struct wf_timer *first = w->slots[slot].first;
-    first->prev->next = NULL;
     set_empty(w, slot);
     return first;
+}
+
+/* The entry before one that is not the first of its slot, or the last of a slot: `next` is what begins an entry. */
+static struct wf_timer *before(struct wf_timer **link)
+{
+    return (struct wf_timer *)(void *)link;
 }
 
 /* `reached` comes to the beginning of this slot: its entries go further down. */
 static void cascade(struct wf_wheel *w, unsigned slot)
 {
     w->reached = slot_tick(w, slot);
-    struct wf_timer *far = w->slots[slot].first->prev;
+    struct wf_timer *far = before(w->slots[slot].end);
     for (struct wf_timer *t = take_slot(w, slot), *next; t; t = next) {
         next = t->next;
         /* Every entry is a cache miss that the next one waits for. A second walk, from the far end until the two meet,
          * brings its half into the cache meanwhile. */
-        far = far && far != t && far != next ? far->prev : NULL;
+        far = far && far != t && far != next ? before(far->link) : NULL;
         __builtin_prefetch(far);
         file(w, t);
     }
@@ -151,7 +151,7 @@ static void cascade(struct wf_wheel *w, unsigned slot)
 static struct wf_timer **take_all(struct wf_wheel *w, unsigned slot, struct wf_timer **end)
 {
     for (*end = take_slot(w, slot); *end; end = &(*end)->next) {
-        (*end)->prev = NULL;
+        (*end)->link = NULL;
         w->count--;
     }
     return end;
@@ -163,15 +163,14 @@ static struct wf_timer **take_due(struct wf_wheel *w, unsigned slot, int64_t now
     int64_t earliest = INT64_MAX;
     if (w->slots[slot].earliest > now)
         return end;
-    for (struct wf_timer *t = w->slots[slot].first, *last = t->prev, *at = NULL; at != last;) {
-        at = t;
-        t = t->next;
-        if (at->when <= now) {
-            wf_wheel_del(w, at);
-            *end = at;
-            end = &at->next;
-        } else if (at->when < earliest) {
-            earliest = at->when;
+    for (struct wf_timer *t = w->slots[slot].first, *next; t; t = next) {
+        next = t->next;
+        if (t->when <= now) {
+            wf_wheel_del(w, t);
+            *end = t;
+            end = &t->next;
+        } else if (t->when < earliest) {
+            earliest = t->when;
         }
     }
     w->slots[slot].earliest = earliest;
@@ -185,7 +184,7 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now)
     if (tick < w->reached)
         tick = w->reached; /* the clock went back; what was added late is in this tick */
     while (w->levels != 0) {
-        unsigned slot = first_slot(w);
+        unsigned slot = wf_wheel_first_slot(w);
         uint64_t begins = slot_tick(w, slot);
         if (begins > tick)
             break;
@@ -202,9 +201,4 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now)
     *end = NULL;
     w->reached = tick;
     return batch;
-}
-
-int64_t wf_wheel_next(const struct wf_wheel *w)
-{
-    return w->levels == 0 ? INT64_MAX : w->slots[first_slot(w)].earliest;
 }

@@ -15,10 +15,11 @@
 
 /* Part of whatever waits. Zeroed, it is not armed. Only the wheel touches it while it is armed. */
 struct wf_timer {
-    struct wf_timer *next; /* armed: in its slot, a ring; in a batch of wf_wheel_expire: the next one or NULL */
-    struct wf_timer *prev; /* NULL: not armed */
-    int64_t when;          /* const while armed */
-    uint16_t slot;         /* armed: where it is */
+    struct wf_timer *next;  /* in its slot, or in a batch of wf_wheel_expire; NULL: it is the last */
+    struct wf_timer **link; /* what points to it: the slot's `first` or another's `next`; NULL: not armed */
+    int64_t when;           /* const while armed */
+    uint16_t slot;          /* armed: where it is */
+    uint32_t mark;          /* its owner's; there is room for it */
 };
 
 enum {
@@ -30,11 +31,12 @@ enum {
 };
 
 struct wf_wheel_slot {
-    struct wf_timer *first; /* of a ring, in the order of adding; NULL: empty */
+    struct wf_timer *first; /* in the order of adding; NULL: empty */
+    struct wf_timer **end;  /* the last one's `next`; NULL: empty */
     int64_t earliest;       /* no entry of this slot is before it; some time ago one was at it */
 };
 
-/* 7,768 bytes. All fields: owner: whoever may use the wheel. */
+/* 11,608 bytes. All fields: owner: whoever may use the wheel. */
 struct wf_wheel {
     uint64_t reached;                   /* the tick of the last look */
     size_t count;                       /* entries */
@@ -69,11 +71,23 @@ struct wf_timer *wf_wheel_expire(struct wf_wheel *w, int64_t now);
  * stayed, and the look at that time puts it right: one look in vain, never more than one a level on an entry's way down
  * (three or four for a sleep of 10 s), and none if nothing is deleted.
  */
-int64_t wf_wheel_next(const struct wf_wheel *w);
+static inline int64_t wf_wheel_next(const struct wf_wheel *w);
 
 static inline bool wf_timer_armed(const struct wf_timer *t)
 {
-    return t->prev != NULL;
+    return t->link != NULL;
+}
+
+/* The slot that the earliest entry is in; the wheel is not empty. */
+static inline unsigned wf_wheel_first_slot(const struct wf_wheel *w)
+{
+    unsigned level = (unsigned)__builtin_ctz(w->levels);
+    return level * WF_WHEEL_SLOTS + (unsigned)__builtin_ctzll(w->occupied[level]);
+}
+
+static inline int64_t wf_wheel_next(const struct wf_wheel *w)
+{
+    return w->levels == 0 ? INT64_MAX : w->slots[wf_wheel_first_slot(w)].earliest;
 }
 
 static inline size_t wf_wheel_count(const struct wf_wheel *w)

@@ -2,57 +2,37 @@
  * How many locked instructions the ways take that every program takes all the time: a yield to another fiber, and a
  * weft_go with the pick that starts the fiber. Promised: none, and one at most.
  *
- * A child runs fibers that mark each turn by a breakpoint; its parent steps worker 0 through, instruction by instruction
- * (ptrace), and counts between two marks: those with a lock prefix, an xchg with memory, and mfence. A second worker, if
- * there is one, is kept busy and is not stepped. tools/count-locked runs this and prints what it counted.
+ * Fibers mark each turn, and worker 0 is stepped through (support/step.h). A second worker, if there is one, is kept busy
+ * and is not stepped. tools/count-locked runs this and prints what it counted.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <weft/fiber.h>
 #include <weft/sched.h>
 
 #include "base/clock.h"
-#include "base/sanitizer.h"
+#include "support/step.h"
 #include "support/test.h"
 
-#if !defined(__x86_64__) || TEST_EMULATED
-#define NOT_HERE "it counts the instructions of an x86_64 that runs them itself"
-#elif WF_ASAN || WF_TSAN
-#define NOT_HERE "a sanitizer's own instructions are in the way"
-#elif WF_VALGRIND
-#define NOT_HERE "valgrind's build tells it of every stack"
-#elif WF_DEBUG
-#define NOT_HERE "debug builds switch in the call form, and look at more"
-#elif defined(WF_UCONTEXT)
-#define NOT_HERE "the portable switch is made of calls"
-#endif
-
-#ifdef NOT_HERE
+#ifdef STEP_NOT_HERE
 
 TEST(locked_instructions_are_seen)
 {
-    SKIP(NOT_HERE);
+    SKIP(STEP_NOT_HERE);
 }
 
 TEST(yield_has_no_locked_instruction)
 {
-    SKIP(NOT_HERE);
+    SKIP(STEP_NOT_HERE);
 }
 
 TEST(go_and_its_pick_have_one_locked_instruction_at_most)
 {
-    SKIP(NOT_HERE);
+    SKIP(STEP_NOT_HERE);
 }
 
 #else
-
-#include <sys/user.h>
 
 enum { WARM_UP = 300, TURNS = 40 };
 
@@ -66,18 +46,13 @@ struct counted {
 
 static int release_worker_1;
 
-static inline void mark(void)
-{
-    __asm__ volatile("int3" : : : "memory");
-}
-
 static void *yields(void *arg)
 {
     (void)arg;
     for (int i = 0; i < WARM_UP; i++)
         weft_yield();
     for (int i = 0; i < TURNS / 2; i++) {
-        mark();
+        step_mark();
         weft_yield();
     }
     return NULL;
@@ -101,7 +76,7 @@ static void *does_nothing(void *arg)
 
 static void *marks_its_start(void *arg)
 {
-    mark();
+    step_mark();
     return arg;
 }
 
@@ -114,7 +89,7 @@ static void *goes(void *arg)
         weft_yield();
     }
     for (int i = 0; i < TURNS; i++) {
-        mark();
+        step_mark();
         weft_go(marks_its_start, NULL);
         weft_yield();
     }
@@ -125,7 +100,7 @@ static void *goes(void *arg)
 static void *has_three(void *arg)
 {
     uint32_t word = 0, other = 1;
-    mark();
+    step_mark();
     __asm__ volatile("lock addl $1, %0\n\t"
                      "xchgl %1, %0\n\t"
                      "mfence\n\t"
@@ -134,7 +109,7 @@ static void *has_three(void *arg)
                      : "+m"(word), "+r"(other)
                      :
                      : "ecx", "cc", "memory");
-    mark();
+    step_mark();
     return arg;
 }
 
@@ -164,127 +139,43 @@ static void run(unsigned workers, weft_fn *fn)
 
 /* ---- the parent ---- */
 
-static bool is_prefix(uint8_t byte)
+struct what {
+    unsigned workers;
+    weft_fn *fn;
+};
+
+static void run_it(void *arg)
 {
-    static const uint8_t prefixes[] = {0xf0, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0x66, 0x67};
-    return memchr(prefixes, byte, sizeof prefixes) != NULL;
+    const struct what *what = arg;
+    run(what->workers, what->fn);
 }
 
-static bool is_locked(const uint8_t *code, const uint8_t *end)
-{
-    for (; code < end && is_prefix(*code); code++) {
-        if (*code == 0xf0)
-            return true;
-    }
-    if (code < end && (*code & 0xf0) == 0x40) /* REX */
-        code++;
-    if (end - code < 3)
-        return false;
-    bool exchanges = (code[0] == 0x86 || code[0] == 0x87) && code[1] >> 6 != 3;
-    bool fences = code[0] == 0x0f && code[1] == 0xae && code[2] == 0xf0;
-    return exchanges || fences;
-}
+/* Of every piece, or of every other one. */
+struct tally {
+    bool every_other;
+    unsigned pieces;
+    struct counted *out;
+};
 
-/* The instruction that the child is about to execute. */
-static bool next_is_locked(pid_t child)
+static void add_piece(const struct step_piece *p, void *ctx)
 {
-    struct user_regs_struct regs;
-    union {
-        long words[2];
-        uint8_t bytes[2 * sizeof(long)];
-    } code;
-    if (ptrace(PTRACE_GETREGS, child, NULL, &regs) != 0)
-        return false;
-    for (size_t i = 0; i < 2; i++)
-        code.words[i] = ptrace(PTRACE_PEEKTEXT, child, (void *)(regs.rip + i * sizeof(long)), NULL);
-    return is_locked(code.bytes, code.bytes + sizeof code.bytes);
-}
-
-/* How the child stopped. */
-enum stop { AT_MARK, AT_STEP, AT_SIGNAL, ENDED };
-
-static enum stop await_stop(pid_t child, int *status)
-{
-    siginfo_t info = {0};
-    while (waitpid(child, status, __WALL) < 0 && errno == EINTR)
-        ;
-    if (!WIFSTOPPED(*status))
-        return ENDED;
-    if (WSTOPSIG(*status) != SIGTRAP)
-        return AT_SIGNAL;
-    ptrace(PTRACE_GETSIGINFO, child, NULL, &info);
-    return info.si_code == SI_KERNEL ? AT_MARK : AT_STEP; /* int3, or a step */
-}
-
-/* From a mark to the next one. False: the child has ended before that. */
-static bool count_piece(pid_t child, unsigned *locked, unsigned long *steps)
-{
-    int status = 0, signal = 0;
-    *locked = 0;
-    for (*steps = 0;; ++*steps) {
-        *locked += next_is_locked(child);
-        if (ptrace(PTRACE_SINGLESTEP, child, NULL, (void *)(intptr_t)signal) != 0)
-            return false;
-        enum stop stop = await_stop(child, &status);
-        if (stop == AT_MARK || stop == ENDED)
-            return stop == AT_MARK;
-        signal = stop == AT_SIGNAL ? WSTOPSIG(status) : 0;
-    }
-}
-
-static bool run_to_mark(pid_t child)
-{
-    int status = 0, signal = 0;
-    for (;;) {
-        if (ptrace(PTRACE_CONT, child, NULL, (void *)(intptr_t)signal) != 0)
-            return false;
-        enum stop stop = await_stop(child, &status);
-        if (stop == AT_MARK || stop == ENDED)
-            return stop == AT_MARK;
-        signal = stop == AT_SIGNAL ? WSTOPSIG(status) : 0;
-    }
-}
-
-/* Counts the pieces after every mark, or after every other one. */
-static void count_all(pid_t child, bool every_other, struct counted *out)
-{
-    *out = (struct counted){.locked_least = UINT32_MAX, .steps_least = UINT64_MAX};
-    for (bool at_mark = run_to_mark(child); at_mark;) {
-        unsigned locked;
-        unsigned long steps;
-        if (!count_piece(child, &locked, &steps))
-            break;
-        out->turns++;
-        out->locked_most = locked > out->locked_most ? locked : out->locked_most;
-        out->locked_least = locked < out->locked_least ? locked : out->locked_least;
-        out->steps_least = steps < out->steps_least ? steps : out->steps_least;
-        at_mark = !every_other || run_to_mark(child);
-    }
+    struct tally *t = ctx;
+    struct counted *out = t->out;
+    if (t->pieces++ % 2 == 1 && t->every_other)
+        return;
+    out->turns++;
+    out->locked_most = p->locked > out->locked_most ? p->locked : out->locked_most;
+    out->locked_least = p->locked < out->locked_least ? p->locked : out->locked_least;
+    out->steps_least = p->instructions < out->steps_least ? p->instructions : out->steps_least;
 }
 
 /* False: it cannot be done here, and was skipped. */
 static bool count(unsigned workers, weft_fn *fn, bool every_other, struct counted *out)
 {
-    int status = 0;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            _exit(77);
-        raise(SIGSTOP);
-        run(workers, fn);
-        _exit(0);
-    }
-    while (waitpid(child, &status, __WALL) < 0 && errno == EINTR)
-        ;
-    if (!WIFSTOPPED(status)) {
-        test_skip("the system does not let a process be traced");
-        return false;
-    }
-    ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
-    count_all(child, every_other, out);
-    waitpid(child, &status, __WALL);
-    return true;
+    struct what what = {workers, fn};
+    struct tally tally = {.every_other = every_other, .out = out};
+    *out = (struct counted){.locked_least = UINT32_MAX, .steps_least = UINT64_MAX};
+    return step_through(run_it, &what, add_piece, &tally);
 }
 
 static void say(const char *what, unsigned workers, const struct counted *c)

@@ -2,7 +2,7 @@
 // of two workers.
 //
 // The command line, the timing loop and the answer are those of bench/common/case.h; the sleepers are those of
-// bench/sched/sleepers.h.
+// bench/common/sleepers.h.
 package main
 
 import (

@@ -28,7 +28,7 @@ static struct wf_thread threads[EXPLORE_THREADS];
 #define wf_thread_now() (&threads[explore_self()])
 
 #include "stack/cache.h"
-#define wf_stack_look(thread) ((void)(thread), 0) /* nothing to give back */
+#define wf_stack_look(thread, now) ((void)(thread), (void)(now), 0) /* nothing to give back */
 
 #include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
 #include "sched/idle.c"  // NOLINT(bugprone-suspicious-include)
@@ -89,6 +89,7 @@ static void set_up_of(unsigned count)
         workers[i] = (struct wf_worker){
             .sched = &sched.it, .thread = &threads[i], .index = i, .random = i, .timers = &no_timers};
         wf_wheel_init(&workers[i].wheel, 0);
+        workers[i].first_due = INT64_MAX;
         sched.it.worker[i] = &workers[i];
         threads[i].worker = &workers[i];
     }

@@ -174,22 +174,34 @@ TEST(a_spawner_that_computes_does_not_hold_up_its_children)
     }
 }
 
+struct busy {
+    int begun, over;
+};
+
+static void *is_busy(void *arg)
+{
+    struct busy *b = arg;
+    put(&b->begun, 1);
+    return spins(&b->over);
+}
+
 /* A started fiber waits for its worker, however busy that is; the one that has not started does not. */
 TEST(what_has_started_is_not_stolen)
 {
-    int over = 0, ran = 0;
+    struct busy busy = {0};
+    int ran = 0;
     weft_sched *s = running_sched(2);
     weft_fiber *parked;
     CHECK_INT(weft_sched_go(s, &parked, &(weft_attr){.worker = WEFT_WORKER(0)}, parks, NULL), ==, 0);
     AWAIT(is_parked(parked));
-    CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.worker = WEFT_WORKER(0)}, spins, &over), ==, 0);
-    AWAIT(figures(s).idle == 1);
+    CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.worker = WEFT_WORKER(0)}, is_busy, &busy), ==, 0);
+    AWAIT(seen(&busy.begun));
     weft_unpark(parked);
     for (int i = 0; i < 20; i++)
         CHECK_INT(weft_sched_go(s, NULL, NULL, counts, &ran), ==, 0);
     AWAIT(seen(&ran) == 20);
     CHECK_INT(weft_join(parked, NULL, WEFT_NOW), ==, -EAGAIN);
-    put(&over, 1);
+    put(&busy.over, 1);
     ended(parked);
     end_sched(s);
 }

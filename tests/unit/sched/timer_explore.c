@@ -1,5 +1,5 @@
 /*
- * A timer that comes while its worker goes to sleep, through many orders of their steps: idle.c and timer.c as they are. A
+ * A timer that comes while its worker goes to sleep, through many orders of their steps: idle.c and timers.c as they are. A
  * sleep here ends by a wake, or at once if it is for no longer than to the timer's time: a worker that sleeps past that is
  * a schedule without an end.
  */
@@ -26,11 +26,11 @@ static struct wf_thread threads[EXPLORE_THREADS];
 #define wf_thread_now() (&threads[explore_self()])
 
 #include "stack/cache.h"
-#define wf_stack_look(thread) ((void)(thread), INT64_MAX) /* nothing to give back */
+#define wf_stack_look(thread, now) ((void)(thread), (void)(now), INT64_MAX) /* nothing to give back */
 
-#include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
-#include "sched/idle.c"  // NOLINT(bugprone-suspicious-include)
-#include "sched/timer.c" // NOLINT(bugprone-suspicious-include)
+#include "base/lock.c"    // NOLINT(bugprone-suspicious-include): compiled for the explorer
+#include "sched/idle.c"   // NOLINT(bugprone-suspicious-include)
+#include "sched/timers.c" // NOLINT(bugprone-suspicious-include)
 
 #include "support/test.h"
 
@@ -76,6 +76,7 @@ static void set_up(void)
         .sched = &sched.it, .thread = &threads[0], .timers = &timers, .settled = INT64_MAX / 2, .solo = true};
     worker.solo = explore_random(2);
     wf_wheel_init(&worker.wheel, 0);
+    worker.first_due = INT64_MAX;
     threads[0].worker = &worker;
     timers = (struct wf_timers){.next = INT64_MAX, .known = 1, .worker = &worker, .due_end = &timers.due};
     sleeps_on = NULL;
@@ -95,7 +96,7 @@ static void comes(int64_t when)
 {
     wf_lock(&timers.lock);
     if (when < wf_load(&timers.next))
-        bring_forward(&timers, when);
+        wf_timers_bring_forward(&timers, when);
     wf_unlock(&timers.lock);
 }
 

@@ -1,8 +1,12 @@
 /*
- * Timers without memory: a new one says so, and one that is due waits until there is memory for its fiber.
+ * Timers without memory: a new one says so, and one that is due waits until there is memory for its fiber. And with the
+ * memory of those that are gone.
  */
+#include <signal.h>
+
 #include <weft/stack.h>
 
+#include "base/sanitizer.h"
 #include "base/sys.h"
 #include "unit/sched/timer_ground.h"
 
@@ -102,5 +106,78 @@ TEST(nothing_is_left_behind_whatever_cannot_be_had)
     CHECK_INT(n, >, 6);
 }
 
+/* ---- memory that is used again ---- */
+
+#define KEEPS_NONE "sanitizers and valgrind are to see who uses a handle that was freed"
+
+static void never_fires(void *arg)
+{
+    (void)arg;
+    CHECK(false);
+}
+
+static weft_timer *for_long(void)
+{
+    weft_timer *t = NULL;
+    CHECK_INT(weft_timer_new(&t, 1000 * WEFT_SEC, false, NULL, never_fires, NULL), ==, 0);
+    return t;
+}
+
+static void *makes_one_after_another(void *arg)
+{
+    CHECK_INT(weft_timer_free(for_long()), ==, 1);
+    wf_sys_fail(MEMORY, 1000000, 0); /* counts */
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(weft_timer_free(for_long()), ==, 1);
+    CHECK_INT(wf_sys_calls(), ==, 0);
+    wf_sys_fail(0, 0, 0);
+    return arg;
+}
+
+TEST(one_timer_after_another_takes_no_memory)
+{
+    if (WF_ASAN || WF_VALGRIND)
+        SKIP(KEEPS_NONE);
+    in_a_fiber(1, makes_one_after_another, NULL);
+}
+
+static void *makes_many_at_once(void *arg)
+{
+    static weft_timer *all[MANY];
+    size_t before = wf_sys_held().n;
+    for (int i = 0; i < MANY; i++)
+        all[i] = for_long();
+    for (int i = 0; i < MANY; i++)
+        CHECK_INT(weft_timer_free(all[i]), ==, 1);
+    CHECK_INT(wf_sys_held().n - before, <, MANY / 4);
+    return arg;
+}
+
+TEST(after_many_only_some_memory_is_kept)
+{
+    in_a_fiber(1, makes_many_at_once, NULL);
+}
+
+static void *frees_twice(void *arg)
+{
+    weft_timer *t = for_long();
+    CHECK_INT(weft_timer_free(t), ==, 1);
+    weft_timer_free(t);
+    return arg;
+}
+
+static void run_frees_twice(void *arg)
+{
+    in_a_fiber(1, frees_twice, arg);
+}
+
+TEST(a_handle_that_was_freed_is_noticed)
+{
+    if (WF_ASAN || WF_VALGRIND)
+        SKIP(KEEPS_NONE);
+    CHECK_CHILD(run_frees_twice, NULL, SIGABRT, "is it a handle that was freed?");
+}
+
 TESTS(sched_timer_fault, new_without_memory_is_enomem, those_that_are_due_fire_when_there_is_memory_again,
-      nothing_is_left_behind_whatever_cannot_be_had)
+      nothing_is_left_behind_whatever_cannot_be_had, one_timer_after_another_takes_no_memory,
+      after_many_only_some_memory_is_kept, a_handle_that_was_freed_is_noticed)

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "../common/case.h"
+#include "case.h"
 
 #define NOT_WOKEN INT64_MIN
 

@@ -6,8 +6,8 @@
  * that it starts to sleep as it is made. Made all at once they would keep the first ones from waking in time, and lateness
  * would be how long 100,000 starts take. case_go/main.go has the same in Go.
  */
-#ifndef BENCH_SCHED_SLEEPERS_H
-#define BENCH_SCHED_SLEEPERS_H
+#ifndef BENCH_SLEEPERS_H
+#define BENCH_SLEEPERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
