@@ -111,7 +111,8 @@ WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_at
 /**
  * Waits for fiber `f` to end, takes its value (value may be NULL) and releases it.
  *
- * A fiber can be joined once, from a fiber or from a plain thread.
+ * A fiber can be joined once, from a fiber or from a plain thread. After that f is nobody's: its memory may be the next
+ * fiber's, and to use it is an error that is not always told.
  *
  * Returns: 0, -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was cancelled (f is
  *          then still joinable), -EDEADLK f is the caller, -EALREADY somebody else is joining it, -ESRCH it was in the

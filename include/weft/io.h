@@ -7,8 +7,10 @@
  * On a plain thread every call works too, and blocks the thread.
  *
  * Close by weft_close whatever these calls were used on: who waits gets -EBADF at once, none of them touches whatever gets
- * the same number next, and what is known about the number is forgotten. One that is closed by close(2) or dup2(2) behind
- * this library's back, and reused, does not hang: a wait looks again after 50 ms (at most 0.8 s).
+ * the same number next, and what is known about the number is forgotten. If one is closed by close(2) or dup2(2) behind this
+ * library's back, calls that begin after that are right, also if the number is reused: a wait looks again after 50 ms (at
+ * most 0.8 s). A call that was waiting then is not told: with epoll it goes on with whatever has the number, or gets -EBADF;
+ * with io_uring it goes on with the file that was closed.
  *
  * Buffers, and whatever else a call is given, must not lie on the shared stack of another fiber.
  *
@@ -190,7 +192,8 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
  * Returns: 0, or a negative errno
  * Context: fiber | any thread
  * Blocks:  as close(2), and until calls on it that are under way have ended: with io_uring that takes until the workers
- *          that made them look at their rings
+ *          that made them look at their rings. (So worker 0 of use_caller must not wait, outside of its loop, for one who
+ *          closes what its fibers read.)
  * Owns:    takes fd
  */
 WEFT_API int weft_close(int fd);

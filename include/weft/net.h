@@ -42,7 +42,8 @@ WEFT_API int weft_port(int fd);
  * they are tried in turn, IPv6 and IPv4 alternating, each beginning 250 ms after the one before or when that has failed;
  * the first that connects is taken.
  *
- * Returns: the descriptor, or a negative errno: that of the last one tried, -ETIMEDOUT past the deadline, -ECANCELED
+ * Returns: the descriptor, or a negative errno: that of the last one tried, -ETIMEDOUT past the deadline, -ECANCELED, -ENXIO
+ *          not in a fiber (weft_connect works on any thread)
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    the caller owns the descriptor
@@ -68,11 +69,12 @@ typedef struct weft_serve_opts {
  * Then nothing more is accepted; handlers that have not returned after the grace are cancelled; all have returned when this
  * does.
  *
- * Returns: 0 the deadline has passed, -ECANCELED, -EBADF the listener was closed, -EINVAL no handler, or a negative errno
- *          of accept(2) that waiting does not mend
+ * Returns: 0 the deadline has passed, -EAGAIN the same with WEFT_NOW, -ECANCELED, -EBADF the listener was closed or never was
+ *          one, -EINVAL no handler, or options that are none, -ENXIO not in a fiber, or a negative errno of accept(2) that
+ *          waiting does not mend
  * Context: fiber
  * Blocks:  the fiber
- * Owns:    nothing; the listener stays open
+ * Owns:    nothing; the listener is not closed by this, and whoever is in its queue stays there until it is
  */
 WEFT_API int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve_opts *opts,
                         weft_time deadline);

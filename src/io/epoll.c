@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "io/fd.h"
 #include "io/set.h"
@@ -146,9 +147,10 @@ WF_COLD static bool make_timer(struct epoll *p)
     p->timer = wf_sys_timerfd(CLOCK_MONOTONIC);
     if (p->timer >= 0 && wf_sys_epoll_ctl(p->fd, EPOLL_CTL_ADD, p->timer, &event) == 0)
         return true;
-    if (p->timer >= 0)
-        close(p->timer);
+    int made = p->timer;
     p->timer = -2;
+    if (made >= 0)
+        close(made);
     return false;
 }
 
@@ -227,7 +229,7 @@ static void put_right(struct epoll *p, struct wf_fd *e, int fd, uint32_t generat
 /* Looks after everybody who has waited for long. */
 static void verify(struct epoll *p)
 {
-    int64_t now = p->set.worker->now;
+    int64_t now = wf_clock_now();
     bool young = false;
     for (size_t i = 0; i < p->count;) {
         int fd = p->fds[i];
@@ -250,6 +252,7 @@ static void poll_set(struct wf_io *io, int64_t ns)
 {
     struct epoll *p = (struct epoll *)io;
     int kept = errno;
+    bool due = false;
     int n = wait(p, at_most(p, ns));
     for (int i = 0; i < n; i++) {
         const struct epoll_event *event = &p->events[i];
@@ -257,12 +260,13 @@ static void poll_set(struct wf_io *io, int64_t ns)
             wf_fd_fetch((int)(uint32_t)event[2 * AHEAD].data.u64);
         if (i + AHEAD < n)
             wf_fd_fetch_waiter((int)(uint32_t)event[AHEAD].data.u64);
-        if (wf_unlikely(event->data.u64 >= TIMER))
-            p->ticks &= event->data.u64 != TIMER;
-        else
+        if (wf_unlikely(event->data.u64 == TIMER)) {
+            p->ticks = false;
+            due = true;
+        } else if (wf_likely(event->data.u64 != WAKE))
             wf_fd_event((int)(uint32_t)event->data.u64, (uint32_t)(event->data.u64 >> 32), event->events);
     }
-    if (wf_unlikely(p->set.verify_at != INT64_MAX) && p->set.verify_at <= p->set.worker->now)
+    if (wf_unlikely(p->set.verify_at != INT64_MAX) && (due || p->set.verify_at <= p->set.worker->now))
         verify(p);
     errno = kept;
 }

@@ -73,6 +73,11 @@ struct wf_fd *wf_fd_look(int fd)
     return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
+int wf_fd_none(int fd)
+{
+    return fd < 0 || fd >= CHUNK * CHUNKS ? -EBADF : -ENOMEM;
+}
+
 struct wf_fd *wf_fd_of(int fd)
 {
     struct wf_fd *e = wf_fd_look(fd);
@@ -291,7 +296,8 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     wf_waiters_add(&e->waiters, &me->node, me);
     if (e->parked_at == 0)
         wf_store(&e->parked_at, ms_of(w->now));
-    wf_set_waits((struct wf_set *)w->driver.io, w->now);
+    if (wf_likely(w->driver.io)) /* for what it is told by others a worker needs none */
+        wf_set_waits((struct wf_set *)w->driver.io, w->now);
     wf_store(&w->counts.watches, w->counts.watches + 1);
     const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "serve" : "write";
     int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
@@ -317,8 +323,7 @@ int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uin
 int wf_fd_wait_until(struct wf_fd *e, uint32_t generation, bool (*holds)(const void *arg), const void *arg,
                      weft_time deadline)
 {
-    struct wf_set *set;
-    int rc = wf_set_here(&set);
+    int rc = 0;
     while (rc >= 0) {
         struct wf_sleeper own, *me = wf_sleeper(&own);
         wf_lock(&e->lock);

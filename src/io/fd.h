@@ -74,6 +74,9 @@ void wf_fd_join_fork(void);
 /* The record of a number; NULL: it is no descriptor's (negative, or too large), or there is no memory. */
 struct wf_fd *wf_fd_of(int fd);
 
+/* Why there is none: -EBADF or -ENOMEM. */
+int wf_fd_none(int fd);
+
 /* The same, if somebody has asked for it before. */
 struct wf_fd *wf_fd_look(int fd);
 

@@ -172,7 +172,7 @@ static ptrdiff_t move_at(enum wf_file_op op, int fd, void *buffer, size_t bytes,
     wf_slice_enter();
     struct wf_fd *e = wf_fd_of(fd);
     if (!e)
-        return fd < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(fd);
     if (offset < 0)
         return -EINVAL;
     bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
@@ -206,7 +206,7 @@ int weft_fsync(int fd, weft_time deadline)
     wf_slice_enter();
     struct wf_fd *e = wf_fd_of(fd);
     if (!e)
-        return fd < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(fd);
     uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = WF_CALL_FSYNC, .fd = fd};
     ptrdiff_t n = call_in_ring(e, generation, &r, deadline);

@@ -243,7 +243,7 @@ static inline int look_up(struct call *c)
 {
     c->e = wf_fd_of(c->fd);
     if (wf_unlikely(!c->e))
-        return c->fd < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(c->fd);
     c->generation = wf_fd_generation(c->e);
     return 0;
 }

@@ -28,8 +28,13 @@ void wf_set_forget(struct wf_set *set)
 
 static enum wf_backend wanted(int option)
 {
+    static uint32_t told; /* atomic */
     const char *named = option == WEFT_IO_AUTO ? getenv("WEFT_IO") : NULL;
-    return option == WEFT_IO_URING || (named && strcmp(named, "uring") == 0) ? WF_URING : WF_EPOLL;
+    if (option == WEFT_IO_URING || (named && (strcmp(named, "uring") == 0 || strcmp(named, "io_uring") == 0)))
+        return WF_URING;
+    if (named && named[0] != '\0' && strcmp(named, "epoll") != 0 && wf_exchange(&told, 1) == 0)
+        fprintf(stderr, "weft: WEFT_IO=%s is not known, epoll is used: it may be epoll or uring\n", named);
+    return WF_EPOLL;
 }
 
 static void tell_once(int error)

@@ -21,6 +21,15 @@
 #include "offload/offload.h"
 #include "sched/slice.h"
 
+/* Nothing is there to be accepted: -EAGAIN, or what accept(2) would say to a descriptor that is none to accept from. */
+static int why_none(int fd)
+{
+    int kept = errno, listens = 0;
+    socklen_t size = sizeof listens;
+    int rc = (int)wf_negative_errno(getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size), kept);
+    return rc != 0 ? rc : listens ? -EAGAIN : -EINVAL;
+}
+
 /* One try. Who accepts from a blocking descriptor holds its lock, so that nobody takes what poll has seen. */
 WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
@@ -31,7 +40,7 @@ WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from
         wf_lock(&e->lock);
     do {
         if (blocking && wf_poll_until(&p, 1, INT64_MIN) == 0)
-            rc = -EAGAIN;
+            rc = why_none(fd);
         else
             rc = (int)wf_negative_errno(accept4(fd, from, size, flags), kept);
     } while (rc == -EINTR);
@@ -108,7 +117,7 @@ int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_
     wf_slice_enter();
     struct wf_fd *e = wf_fd_of(fd);
     if (!e)
-        return fd < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(fd);
     return wf_accept(e, fd, wf_fd_generation(e), from, size, flags, deadline);
 }
 
@@ -188,7 +197,7 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     wf_slice_enter();
     struct wf_fd *e = wf_fd_of(fd);
     if (!e)
-        return fd < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(fd);
     uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
     int rc = call_in_ring(e, generation, &r, deadline);

@@ -179,11 +179,11 @@ static bool cancel(struct uring *p, struct call *c)
 static void wait_deaf(struct call *c)
 {
     weft_fiber *f = c->who->fiber;
-    while (!c->done) {
-        f->deaf = true;
+    bool was = f->deaf;
+    f->deaf = true;
+    while (!c->done)
         wf_wait(c->who, "io_uring", nothing_to_do, NULL, WEFT_FOREVER);
-        f->deaf = false;
-    }
+    f->deaf = was;
 }
 
 static const char *what(const struct wf_request *r)
@@ -461,8 +461,11 @@ static bool cancel_some(struct uring *p, const struct wf_fd *e, uint32_t generat
 {
     unsigned n = 0;
     for (struct call *c = p->calls; c && n < CANCEL_AT_ONCE; c = c->next) {
-        if (c->e == e && c->generation == generation && !c->cancelled)
-            n += cancel(p, c);
+        if (c->e != e || c->generation != generation || c->cancelled)
+            continue;
+        if (!cancel(p, c))
+            return true; /* there was no place for it in the ring: again, when the kernel has taken some */
+        n++;
     }
     for (; p->armed > 0 && *place > 0 && n < CANCEL_AT_ONCE; --*place) {
         struct poll *q = &p->polls[*place - 1];

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <weft/offload.h>
@@ -38,6 +39,15 @@ static int copy(char *to, size_t room, const char *from, size_t length)
     return 0;
 }
 
+/* A number that a port can have, or what may be a service's name: getaddrinfo would take more, and less of it. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (text[digits] == '\0')
+        return digits <= 5 && atoi(text) <= 65535;
+    return (text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z') || digits > 0;
+}
+
 int wf_address_read(struct wf_address *out, const char *text)
 {
     *out = (struct wf_address){0};
@@ -57,6 +67,8 @@ int wf_address_read(struct wf_address *out, const char *text)
     } else if (memchr(text, ':', length)) {
         return -EINVAL;
     }
+    if (!is_port(colon + 1))
+        return -EINVAL;
     return copy(out->host, sizeof out->host, host, length) != 0
                ? -EINVAL
                : copy(out->port, sizeof out->port, colon + 1, strlen(colon + 1));

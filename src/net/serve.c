@@ -9,9 +9,11 @@
 #include <weft/io.h>
 #include <weft/net.h>
 #include <weft/sched.h>
+#include <weft/stack.h>
 #include <weft/sync.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/options.h"
 #include "base/sys.h"
@@ -19,12 +21,14 @@
 #include "fiber/fiber.h"
 #include "io/fd.h"
 #include "io/socket.h"
+#include "sched/wait.h"
 #include "sync/mutex.h"
 
 #define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
 #define GRACE (5 * WEFT_SEC)
 #define FIRST_PAUSE (5 * WEFT_MS)
 #define LONGEST_PAUSE WEFT_SEC
+#define GIVE_WAY_EVERY 16 /* connections */
 
 /* A connection. */
 struct served {
@@ -163,9 +167,19 @@ static bool is_lack(int error)
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
 }
 
+/* Connections that keep coming hold up neither the worker's other fibers nor the end. */
+static int give_way(weft_time deadline)
+{
+    weft_yield();
+    if (weft_cancelled())
+        return -ECANCELED;
+    return !wf_time_is_now(deadline) && deadline.ns <= wf_clock_now() ? -ETIMEDOUT : 0;
+}
+
 /* Until something ends it: why. */
 static int accept_all(struct server *s, size_t stack, weft_time deadline)
 {
+    unsigned taken = 0;
     for (weft_span pause = FIRST_PAUSE;;) {
         int rc = has_room(s) ? 0 : wf_fd_wait_until(s->e, s->generation, has_room, s, deadline);
         if (rc != 0)
@@ -174,6 +188,8 @@ static int accept_all(struct server *s, size_t stack, weft_time deadline)
         rc = fd >= 0 ? start(s, fd, stack) : fd;
         if (rc == 0) {
             pause = FIRST_PAUSE;
+            if (++taken % GIVE_WAY_EVERY == 0 && (rc = give_way(deadline)) != 0)
+                return rc;
         } else if (is_lack(rc)) {
             weft_time until = weft_in(pause);
             rc = weft_sleep_until(until.ns < deadline.ns ? until : deadline);
@@ -200,7 +216,8 @@ static void cancel_handlers(struct server *s)
 static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
 {
     *mine = (weft_serve_opts){.size = sizeof *mine};
-    return theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
+    int rc = theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
+    return rc == 0 && mine->stack != 0 && mine->stack < WEFT_STACK_MIN ? -EINVAL : rc;
 }
 
 /* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */
@@ -226,7 +243,7 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
         return -ENXIO;
     struct wf_fd *e = wf_fd_of(listener);
     if (!e)
-        return listener < 0 ? -EBADF : -ENOMEM;
+        return wf_fd_none(listener);
     weft_sched_stats(weft_sched_current(), &figures);
     struct server *s = wf_sys_malloc(sizeof *s + figures.workers * sizeof s->conns[0]);
     if (!s)

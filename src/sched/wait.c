@@ -96,11 +96,12 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
 
 int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
+    bool was = me->fiber && me->fiber->deaf; /* it may be in a longer time of not listening */
     if (me->fiber)
         me->fiber->deaf = true;
     int rc = wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
     if (me->fiber)
-        me->fiber->deaf = false;
+        me->fiber->deaf = was;
     return rc;
 }
 
