@@ -1,5 +1,5 @@
 /*
- * weft/net.h: listening, dialling and serving.
+ * weft/net.h: names, listening, dialling and serving.
  *
  * An address is "host:port", "[ipv6]:port", ":port" (all interfaces to listen on, this machine to dial) or "unix:path"
  * ("unix:@name" for one without a file). A host may be a name, a port may be a service's name.
@@ -14,6 +14,22 @@
 #include <weft/time.h>
 
 WEFT_BEGIN_DECLS
+
+struct addrinfo;
+
+/**
+ * getaddrinfo(3): the addresses of a host, as it is configured (/etc/hosts, a name server). host or port may be NULL. Of
+ * `hints` the flags, family, type and protocol count; NULL: for streams, of the families that this machine has. Who has to
+ * be asked is asked by a helper (weft/offload.h), of which 32 can be under way; numbers need nobody.
+ *
+ * Returns: 0, -ENOENT there is no such name or service, -EAGAIN the name server did not answer (or WEFT_NOW, or there is no
+ *          helper), -EIO it failed, -ETIMEDOUT, -ECANCELED, -EINVAL wrong hints, no out, no host and no port; -ENOMEM
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    the caller owns *out and releases it by freeaddrinfo(3)
+ */
+WEFT_API int weft_resolve(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out,
+                          weft_time deadline);
 
 /**
  * A socket that listens at an address: non-blocking, closed by exec, with SO_REUSEADDR. Port 0 lets the system choose; a

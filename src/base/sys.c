@@ -8,6 +8,7 @@
 #if WF_URING_BUILT
 #include <liburing.h>
 #endif
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -38,6 +39,7 @@ static struct {
     unsigned before_kinds;          /* atomic: released with the two below, pairs with ask */
     void (*before)(void *);         /* const while before_kinds is not 0 */
     void *before_arg;               /* const while before_kinds is not 0 */
+    wf_sys_resolver_fn *resolver;   /* atomic */
 } seam;
 
 void wf_sys_fail(unsigned kinds, unsigned n, unsigned more)
@@ -65,6 +67,11 @@ void wf_sys_before(unsigned kinds, void (*fn)(void *), void *arg)
     seam.before = fn;
     seam.before_arg = arg;
     __atomic_store_n(&seam.before_kinds, kinds, __ATOMIC_RELEASE); /* pairs with ask */
+}
+
+void wf_sys_resolver(wf_sys_resolver_fn *fn)
+{
+    __atomic_store_n(&seam.resolver, fn, __ATOMIC_SEQ_CST);
 }
 
 struct wf_sys_held wf_sys_held(void)
@@ -128,6 +135,20 @@ void *wf_sys_malloc_aligned(size_t bytes, size_t align)
         held(1, 0);
     errno = kept;
     return p;
+}
+
+int wf_sys_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    int kept = errno, rc;
+#ifdef WF_SEAM
+    wf_sys_resolver_fn *resolver = __atomic_load_n(&seam.resolver, __ATOMIC_SEQ_CST);
+    rc = resolver ? resolver(host, port, hints, out) : getaddrinfo(host, port, hints, out);
+#else
+    rc = getaddrinfo(host, port, hints, out);
+#endif
+    if (rc != EAI_SYSTEM)
+        errno = kept;
+    return rc;
 }
 
 int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg)

@@ -54,6 +54,10 @@ struct io_uring_params;
 /* 0, or a negative errno. */
 int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
 
+struct addrinfo;
+/* getaddrinfo(3): 0 or EAI_...; with EAI_SYSTEM errno says more, else it is as it was. */
+int wf_sys_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+
 struct epoll_event;
 /* 0, or a negative errno. */
 int wf_sys_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
@@ -87,6 +91,9 @@ unsigned wf_sys_calls(void);
 void wf_sys_lie(unsigned kinds);
 /* Lets every thread call fn(arg) before it makes a call of these kinds (bits). Set while nobody makes one; 0: none. */
 void wf_sys_before(unsigned kinds, void (*fn)(void *), void *arg);
+/* Lets this function, on whatever thread, stand in for getaddrinfo(3); NULL: none. What it returns freeaddrinfo frees. */
+typedef int wf_sys_resolver_fn(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+void wf_sys_resolver(wf_sys_resolver_fn *fn);
 /* Memory and mappings taken through this file and not yet given back: allocations in .n, mapped bytes in .bytes. */
 struct wf_sys_held {
     size_t n, bytes;

@@ -74,6 +74,13 @@ static int listen_at(const struct addrinfo *at)
     return rc == 0 ? fd : rc;
 }
 
+/* The addresses that an address means, for freeaddrinfo. */
+static int resolve(const struct wf_address *a, int flags, struct addrinfo **out, weft_time deadline)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_ADDRCONFIG};
+    return weft_resolve(a->host[0] ? a->host : NULL, a->port, &hints, out, deadline);
+}
+
 int weft_listen(const char *address)
 {
     struct wf_address a;
@@ -83,7 +90,7 @@ int weft_listen(const char *address)
         return rc;
     if (a.local)
         return listen_local(&a);
-    rc = wf_resolve(&all, &a, true, WEFT_FOREVER);
+    rc = resolve(&a, AI_PASSIVE, &all, WEFT_FOREVER);
     if (rc != 0)
         return rc;
     rc = -ENOENT;
@@ -226,7 +233,7 @@ static int run_race(struct race *r, weft_time deadline)
         if (n < 0)
             return n;
         if (n == 0 && weft_now().ns >= deadline.ns)
-            return -ETIMEDOUT;
+            return wf_time_is_now(deadline) ? -EAGAIN : -ETIMEDOUT;
         int won = n > 0 ? winner(r) : -1;
         if (won >= 0)
             return won;
@@ -244,7 +251,7 @@ int weft_dial(const char *address, weft_time deadline)
         return rc;
     if (a.local)
         return dial_local(&a, deadline);
-    rc = wf_resolve(&all, &a, false, deadline);
+    rc = resolve(&a, 0, &all, deadline);
     if (rc != 0)
         return rc;
     r.count = in_turn(all, r.order);
