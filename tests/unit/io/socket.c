@@ -252,7 +252,21 @@ IN_FIBER(out_of_band_data_does_not_hide_what_follows)
     return arg;
 }
 
+IN_FIBER(what_cannot_accept_says_so)
+{
+    struct pair p = pipe_pair(0), q = tcp_pair();
+    fcntl(q.a, F_SETFL, 0);
+    CHECK_INT(weft_accept(p.a, NULL, NULL, 0, weft_in(10 * WEFT_SEC)), ==, -ENOTSOCK);
+    CHECK_INT(weft_accept(q.a, NULL, NULL, 0, weft_in(10 * WEFT_SEC)), ==, -EINVAL);
+    char byte;
+    CHECK_INT(weft_read(INT32_MAX, &byte, 1, weft_in(10 * WEFT_SEC)), ==, -EBADF);
+    CHECK_INT(weft_accept(1 << 30, NULL, NULL, 0, weft_in(10 * WEFT_SEC)), ==, -EBADF);
+    close_pair(p);
+    close_pair(q);
+    return arg;
+}
+
 TESTS(io_socket, connections_are_accepted, who_accepts_is_told_of_a_close, a_refused_connection_is_told,
       a_connect_ends_at_its_deadline, a_blocking_connect_waits_and_ends_at_its_deadline,
       a_blocking_connect_is_made_or_refused, datagrams_stay_whole, a_datagram_says_where_it_is_from,
-      descriptors_come_through, out_of_band_data_does_not_hide_what_follows)
+      descriptors_come_through, out_of_band_data_does_not_hide_what_follows, what_cannot_accept_says_so)

@@ -6,6 +6,9 @@
 #include <weft/net.h>
 #include <weft/sync.h>
 
+#include <sys/un.h>
+
+#include "base/atomic.h"
 #include "unit/io/ground.h"
 
 static void echoes(int fd, void *arg)
@@ -331,15 +334,68 @@ TEST(a_listener_that_is_closed_in_a_pause_is_left_alone)
     in_a_fiber(2, closes_during_a_shortage, NULL);
 }
 
+static void handler_of_nothing(int fd, void *arg)
+{
+    (void)fd, (void)arg;
+}
+
+static uint32_t flood_ends; /* atomic */
+
+static void *floods(void *arg)
+{
+    while (!wf_load(&flood_ends)) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        connect(fd, arg, sizeof(struct sockaddr_un)); /* after the end it fails */
+        close(fd);
+    }
+    return NULL;
+}
+
+/* Connections come faster than one worker takes them: other fibers run, and the deadline holds. */
+IN_FIBER(a_flood_holds_up_neither_others_nor_the_end)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "weft-flood-%d", (int)getpid());
+    int l = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    CHECK(bind(l, (struct sockaddr *)&at, sizeof at) == 0 && listen(l, 128) == 0);
+    wf_store(&flood_ends, 0);
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++)
+        t[i] = new_thread(floods, &at);
+    weft_time begin = weft_now();
+    CHECK_INT(weft_serve(l, handler_of_nothing, NULL, NULL, weft_in(100 * WEFT_MS)), ==, 0);
+    CHECK_INT(weft_now().ns - begin.ns, <, 10 * WEFT_SEC);
+    wf_store(&flood_ends, 1);
+    CHECK_INT(weft_close(l), ==, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    return arg;
+}
+
 IN_FIBER(what_is_no_address_is_said)
 {
-    const char *wrong[] = {"", "nocolon", "a:b:c", "[::1", "[::1]", "host:", "unix:", "256.1.1.1.1:x y"};
+    const char *wrong[] = {"",
+                           "nocolon",
+                           "a:b:c",
+                           "[::1",
+                           "[::1]",
+                           "host:",
+                           "unix:",
+                           "127.0.0.1:65536",
+                           ":99999",
+                           ":+80",
+                           ": 80",
+                           ":-1",
+                           "127.0.0.1:4294967376",
+                           "256.1.1.1.1:x y"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0] - 1; i++) {
         CHECK_INT(weft_dial(wrong[i], WEFT_FOREVER), ==, -EINVAL);
         CHECK_INT(weft_listen(wrong[i]), ==, -EINVAL);
     }
     CHECK_INT(weft_dial(NULL, WEFT_FOREVER), ==, -EINVAL);
     CHECK_INT(weft_serve(0, NULL, NULL, NULL, WEFT_NOW), ==, -EINVAL);
+    weft_serve_opts small = {.size = sizeof small, .stack = 100};
+    CHECK_INT(weft_serve(0, handler_of_nothing, NULL, &small, WEFT_NOW), ==, -EINVAL);
     CHECK_INT(weft_port(-1), ==, -EBADF);
     int listener = weft_listen("127.0.0.1:0"), port = weft_port(listener);
     char to[32];
@@ -396,4 +452,5 @@ TEST(connections_are_spread_over_the_workers)
 TESTS(net_serve, connections_are_served, serving_ends_at_its_deadline, handlers_are_cancelled_after_the_grace,
       handlers_have_the_grace_to_end, serving_ends_while_there_is_no_room,
       a_listener_that_is_closed_in_a_pause_is_left_alone, no_more_than_max_conns_are_served_at_a_time,
-      a_lack_of_descriptors_is_waited_out, what_is_no_address_is_said, connections_are_spread_over_the_workers)
+      a_lack_of_descriptors_is_waited_out, a_flood_holds_up_neither_others_nor_the_end, what_is_no_address_is_said,
+      connections_are_spread_over_the_workers)
