@@ -34,6 +34,7 @@ static struct {
     unsigned fail_kinds, lie_kinds; /* atomic: set by the test, read by all */
     int countdown;                  /* atomic: calls until the one that fails */
     int more;                       /* atomic: failures left after that one */
+    int error;                      /* atomic: what they say; 0: what is likely */
     unsigned calls;                 /* atomic */
     size_t held_n, held_bytes;      /* atomic */
     unsigned before_kinds;          /* atomic: released with the two below, pairs with ask */
@@ -49,6 +50,11 @@ void wf_sys_fail(unsigned kinds, unsigned n, unsigned more)
     __atomic_store_n(&seam.more, (int)more, __ATOMIC_SEQ_CST);
     __atomic_store_n(&seam.calls, 0u, __ATOMIC_SEQ_CST);
     __atomic_store_n(&seam.fail_kinds, kinds, __ATOMIC_SEQ_CST);
+}
+
+void wf_sys_fail_with(int error)
+{
+    __atomic_store_n(&seam.error, error, __ATOMIC_SEQ_CST);
 }
 
 unsigned wf_sys_calls(void)
@@ -97,6 +103,12 @@ static enum verdict ask(enum wf_sys kind)
     return GO_ON;
 }
 
+static int error_or(int likely)
+{
+    int error = __atomic_load_n(&seam.error, __ATOMIC_SEQ_CST);
+    return error != 0 ? error : likely;
+}
+
 static void held(ssize_t n, ssize_t bytes)
 {
     __atomic_add_fetch(&seam.held_n, (size_t)n, __ATOMIC_RELAXED);
@@ -107,6 +119,11 @@ static inline enum verdict ask(enum wf_sys kind)
 {
     (void)kind;
     return GO_ON;
+}
+
+static inline int error_or(int likely)
+{
+    return likely;
 }
 
 static inline void held(ssize_t n, ssize_t bytes)
@@ -162,7 +179,7 @@ int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg)
 int wf_sys_epoll_create(void)
 {
     int kept = errno;
-    int fd = ask(WF_SYS_EPOLL) == GO_ON ? epoll_create1(EPOLL_CLOEXEC) : (errno = EMFILE, -1);
+    int fd = ask(WF_SYS_EPOLL) == GO_ON ? epoll_create1(EPOLL_CLOEXEC) : (errno = error_or(EMFILE), -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
     return result;
@@ -171,7 +188,7 @@ int wf_sys_epoll_create(void)
 int wf_sys_eventfd(void)
 {
     int kept = errno;
-    int fd = ask(WF_SYS_EVENTFD) == GO_ON ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : (errno = EMFILE, -1);
+    int fd = ask(WF_SYS_EVENTFD) == GO_ON ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : (errno = error_or(EMFILE), -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
     return result;
@@ -209,7 +226,7 @@ int wf_sys_timerfd_read(int fd)
 int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params *params)
 {
     int kept = errno;
-    int rc = ask(WF_SYS_URING) == GO_ON ? io_uring_queue_init_params(entries, ring, params) : -ENOMEM;
+    int rc = ask(WF_SYS_URING) == GO_ON ? io_uring_queue_init_params(entries, ring, params) : -error_or(ENOMEM);
     errno = kept;
     return rc;
 }
@@ -218,7 +235,7 @@ int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params
 int wf_sys_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
     int kept = errno;
-    int rc = ask(WF_SYS_EPOLL_CTL) == GO_ON ? epoll_ctl(set, op, fd, event) : (errno = ENOMEM, -1);
+    int rc = ask(WF_SYS_EPOLL_CTL) == GO_ON ? epoll_ctl(set, op, fd, event) : (errno = error_or(ENOMEM), -1);
     int result = rc < 0 ? -errno : 0;
     errno = kept;
     return result;

@@ -85,6 +85,8 @@ size_t wf_sys_page(void);
 #ifdef WF_SEAM
 /* Lets the nth call from now on (1 is the next) of any kind in `kinds` (bits) fail, and `more` after it; n 0: none. */
 void wf_sys_fail(unsigned kinds, unsigned n, unsigned more);
+/* What a failing call on descriptors (epoll, eventfd, rings) says; 0: what is likely. */
+void wf_sys_fail_with(int error);
 /* How many calls of the kinds given to wf_sys_fail were made since. */
 unsigned wf_sys_calls(void);
 /* Lets the calls of these kinds (bits) claim success and do nothing. */

@@ -4,11 +4,11 @@
 #include <sys/resource.h>
 
 #include <weft/net.h>
+#include <weft/process.h>
 #include <weft/sync.h>
 
 #include <sys/un.h>
 
-#include "base/atomic.h"
 #include "unit/io/ground.h"
 
 static void echoes(int fd, void *arg)
@@ -339,37 +339,145 @@ static void handler_of_nothing(int fd, void *arg)
     (void)fd, (void)arg;
 }
 
-static uint32_t flood_ends; /* atomic */
+struct crowding {
+    uint64_t before, seen;
+};
 
-static void *floods(void *arg)
+static void *notes_how_many(void *arg)
 {
-    while (!wf_load(&flood_ends)) {
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        connect(fd, arg, sizeof(struct sockaddr_un)); /* after the end it fails */
-        close(fd);
-    }
+    struct crowding *c = arg;
+    c->seen = figures(weft_sched_current()).spawned - c->before;
     return NULL;
 }
 
-/* Connections come faster than one worker takes them: other fibers run, and the deadline holds. */
-IN_FIBER(a_flood_holds_up_neither_others_nor_the_end)
+/* Many connections wait to be accepted: other fibers of the worker do not wait for all of them. */
+IN_FIBER(a_crowd_does_not_hold_up_others)
 {
+    enum { CROWD = 200 };
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "weft-flood-%d", (int)getpid());
-    int l = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    CHECK(bind(l, (struct sockaddr *)&at, sizeof at) == 0 && listen(l, 128) == 0);
-    wf_store(&flood_ends, 0);
-    pthread_t t[3];
-    for (int i = 0; i < 3; i++)
-        t[i] = new_thread(floods, &at);
-    weft_time begin = weft_now();
-    CHECK_INT(weft_serve(l, handler_of_nothing, NULL, NULL, weft_in(100 * WEFT_MS)), ==, 0);
-    CHECK_INT(weft_now().ns - begin.ns, <, 10 * WEFT_SEC);
-    wf_store(&flood_ends, 1);
+    int l = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), crowd[CROWD];
+    snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "weft-crowd-%d", (int)getpid());
+    CHECK(bind(l, (struct sockaddr *)&at, sizeof at) == 0 && listen(l, 2 * CROWD) == 0);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        CHECK_INT(connect(crowd[i], (struct sockaddr *)&at, sizeof at), ==, 0);
+    }
+    struct crowding c = {0};
+    weft_fiber *other = go(notes_how_many, &c);
+    c.before = figures(weft_sched_current()).spawned;
+    CHECK_INT(weft_serve(l, handler_of_nothing, NULL, NULL, weft_in(20 * WEFT_MS)), ==, 0);
+    ended(other);
+    CHECK_INT(c.seen, <, CROWD / 2);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
     CHECK_INT(weft_close(l), ==, 0);
-    for (int i = 0; i < 3; i++)
-        pthread_join(t[i], NULL);
     return arg;
+}
+
+/* ---- and under load, by another process ---- */
+
+enum { CLIENTS = 60, CALLS = 5, SPARE = 12 };
+
+static void *calls_again_and_again(void *arg)
+{
+    for (int i = 0; i < CALLS; i++)
+        talks(arg);
+    return NULL;
+}
+
+static void *is_all_clients(void *arg)
+{
+    weft_fiber *f[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        f[i] = go(calls_again_and_again, arg);
+    for (int i = 0; i < CLIENTS; i++)
+        ended(f[i]);
+    return NULL;
+}
+
+struct crowd {
+    pid_t clients;
+    int listener, go; /* go: closed when they may begin */
+    struct busy busy;
+};
+
+static void echoes_and_counts(int fd, void *arg)
+{
+    struct busy *b = arg;
+    int now = more(&b->now);
+    if (now > seen(&b->most))
+        put(&b->most, now);
+    echoes(fd, NULL);
+    __atomic_sub_fetch(&b->now, 1, __ATOMIC_ACQ_REL);
+}
+
+static void *has_a_driver(void *arg)
+{
+    CHECK(weft_io_backend() != NULL);
+    return arg;
+}
+
+/* Each worker has what it waits with: that takes descriptors, too. */
+static void make_drivers(void)
+{
+    int workers = (int)figures(weft_sched_current()).workers;
+    for (int i = 0; i < workers; i++) {
+        weft_fiber *f = NULL;
+        CHECK_INT(weft_go_with(&f, &(weft_attr){.worker = WEFT_WORKER(i)}, has_a_driver, NULL), ==, 0);
+        ended(f);
+    }
+}
+
+static void *serves_a_crowd(void *arg)
+{
+    struct crowd *c = arg;
+    struct rlimit was, few;
+    make_drivers();
+    int status = -1, free_one = dup(0);
+    struct serving s = {.listener = c->listener, .handler = echoes_and_counts, .arg = &c->busy, .until = WEFT_FOREVER};
+    weft_fiber *server = go(serves, &s);
+    AWAIT(is_parked(server));
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &was), ==, 0);
+    few = (struct rlimit){(rlim_t)free_one + SPARE, was.rlim_max};
+    close(free_one);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), ==, 0);
+    close(c->go);
+    CHECK_INT(weft_wait_child(c->clients, &status, weft_in(100 * WEFT_SEC)), ==, 0);
+    CHECK_INT(status, ==, 0);
+    CHECK_INT(seen(&c->busy.most), >, 1);
+    CHECK_INT(seen(&c->busy.most), <=, SPARE); /* fewer than there were clients: the others had to wait */
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &was), ==, 0);
+    char to[32];
+    snprintf(to, sizeof to, "%s", address_of(c->listener));
+    talks(to);
+    CHECK_INT(weft_close(c->listener), ==, 0);
+    CHECK_PTR(ended(server), ==, ptr(-EBADF));
+    return NULL;
+}
+
+TEST(a_lack_of_descriptors_under_load_is_waited_out)
+{
+#ifdef WF_VALGRIND
+    SKIP("valgrind closes a connection that it has no number for");
+#endif
+    for (unsigned workers = 1; workers < 3; workers++) {
+        struct crowd c = {.listener = weft_listen("127.0.0.1:0")};
+        struct pair gate = pipe_pair(0);
+        char to[32], byte;
+        snprintf(to, sizeof to, "%s", address_of(c.listener));
+        fflush(stdout);
+        c.clients = fork();
+        if (c.clients == 0) {
+            close(c.listener);
+            close(gate.b);
+            CHECK_INT(read(gate.a, &byte, 1), ==, 0);
+            in_a_fiber(1, is_all_clients, to);
+            _exit(0);
+        }
+        close(gate.a);
+        c.go = gate.b;
+        in_a_fiber(workers, serves_a_crowd, &c);
+    }
 }
 
 IN_FIBER(what_is_no_address_is_said)
@@ -452,5 +560,5 @@ TEST(connections_are_spread_over_the_workers)
 TESTS(net_serve, connections_are_served, serving_ends_at_its_deadline, handlers_are_cancelled_after_the_grace,
       handlers_have_the_grace_to_end, serving_ends_while_there_is_no_room,
       a_listener_that_is_closed_in_a_pause_is_left_alone, no_more_than_max_conns_are_served_at_a_time,
-      a_lack_of_descriptors_is_waited_out, a_flood_holds_up_neither_others_nor_the_end, what_is_no_address_is_said,
-      connections_are_spread_over_the_workers)
+      a_lack_of_descriptors_is_waited_out, a_lack_of_descriptors_under_load_is_waited_out,
+      a_crowd_does_not_hold_up_others, what_is_no_address_is_said, connections_are_spread_over_the_workers)
