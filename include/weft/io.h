@@ -209,21 +209,24 @@ WEFT_API int weft_close(int fd);
 WEFT_API int weft_shutdown(int fd, int how);
 
 /**
- * sendfile(2): from a file to a socket. *offset (may be NULL) moves on by what was sent.
+ * sendfile(2), from a file, without SIGPIPE on sockets. *offset (may be NULL: where the file is) moves on by what was sent.
+ * To a descriptor with O_NONBLOCK it may send less than it was asked to. What is in memory goes there without being copied;
+ * what is not, and all that goes to a blocking descriptor, by way of a buffer.
  *
- * Returns: the bytes sent, or a negative errno
+ * Returns: the bytes sent, 0 at the end of the file, or a negative errno if nothing was
  * Context: fiber | any thread
- * Blocks:  the fiber | the thread; and the thread on the file, if that is not in memory
+ * Blocks:  the fiber | the thread
  * Owns:    nothing
  */
 WEFT_API ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time deadline);
 
 /**
- * splice(2); one of the two is a pipe.
+ * splice(2), without SIGPIPE on sockets; one of the two is a pipe. With SPLICE_F_NONBLOCK it does not wait. To a blocking
+ * descriptor that is no pipe it moves at most 4 KiB at a time.
  *
  * Returns: the bytes moved, 0 at the end, or a negative errno
  * Context: fiber | any thread
- * Blocks:  the fiber | the thread
+ * Blocks:  the fiber | the thread; and the thread on a file
  * Owns:    nothing
  */
 WEFT_API ptrdiff_t weft_splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned flags,

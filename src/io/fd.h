@@ -17,6 +17,7 @@
 #ifndef WF_IO_FD_H
 #define WF_IO_FD_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -83,6 +84,23 @@ struct wf_fd *wf_fd_look(int fd);
 static inline uint32_t wf_fd_generation(const struct wf_fd *e)
 {
     return (uint32_t)(wf_load(&e->word) >> WF_FD_GENERATION);
+}
+
+/* A descriptor as it was when somebody looked: whatever gets its number later is another one. */
+struct wf_fd_ref {
+    int fd;
+    uint32_t generation;
+    struct wf_fd *e;
+};
+
+/* 0, or -EBADF (it is no number of a descriptor), -ENOMEM. */
+static inline int wf_fd_refer(struct wf_fd_ref *out, int fd)
+{
+    struct wf_fd *e = wf_fd_of(fd);
+    if (wf_unlikely(!e))
+        return wf_fd_none(fd);
+    *out = (struct wf_fd_ref){fd, wf_fd_generation(e), e};
+    return 0;
 }
 
 /* Whether it is of a kind that is always ready, and may yet wait for a disk. Asks the kernel. */

@@ -167,38 +167,46 @@ static ptrdiff_t move(struct wf_file_call *c, struct iovec *part, weft_time dead
     return n + (ptrdiff_t)done;
 }
 
-static ptrdiff_t move_at(enum wf_file_op op, int fd, void *buffer, size_t bytes, off_t offset, weft_time deadline)
+static ptrdiff_t move_at(enum wf_file_op op, const struct wf_fd_ref *f, void *buffer, size_t bytes, off_t offset,
+                         weft_time deadline)
 {
-    wf_slice_enter();
-    struct wf_fd *e = wf_fd_of(fd);
-    if (!e)
-        return wf_fd_none(fd);
     if (offset < 0)
         return -EINVAL;
     bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-    uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = op == WF_FILE_READ ? WF_CALL_READ_AT : WF_CALL_WRITE_AT,
-                           .fd = fd,
+                           .fd = f->fd,
                            .memory = buffer,
                            .size = bytes,
                            .offset = offset};
-    ptrdiff_t n = wf_fd_is_file(fd) ? call_in_ring(e, generation, &r, deadline) : -ENOSYS; /* it would read a pipe */
+    bool in_ring = wf_fd_is_file(f->fd); /* it would read a pipe */
+    ptrdiff_t n = in_ring ? call_in_ring(f->e, f->generation, &r, deadline) : -ENOSYS;
     if (n != -ENOSYS)
         return n;
     struct iovec part = {buffer, bytes};
     struct wf_file_call c = {
-        .op = op, .fd = fd, .e = e, .generation = generation, .parts = &part, .count = 1, .offset = offset};
+        .op = op, .fd = f->fd, .e = f->e, .generation = f->generation, .parts = &part, .count = 1, .offset = offset};
     return move(&c, &part, deadline);
+}
+
+ptrdiff_t wf_file_pread(const struct wf_fd_ref *from, void *buffer, size_t bytes, off_t offset, weft_time deadline)
+{
+    return move_at(WF_FILE_READ, from, buffer, bytes, offset, deadline);
 }
 
 ptrdiff_t weft_pread(int fd, void *buffer, size_t bytes, off_t offset, weft_time deadline)
 {
-    return move_at(WF_FILE_READ, fd, buffer, bytes, offset, deadline);
+    wf_slice_enter();
+    struct wf_fd_ref f;
+    int rc = wf_fd_refer(&f, fd);
+    return rc != 0 ? rc : move_at(WF_FILE_READ, &f, buffer, bytes, offset, deadline);
 }
 
 ptrdiff_t weft_pwrite(int fd, const void *buffer, size_t bytes, off_t offset, weft_time deadline)
 {
-    return move_at(WF_FILE_WRITE, fd, (void *)(uintptr_t)buffer, bytes, offset, deadline);
+    wf_slice_enter();
+    struct wf_fd_ref f;
+    int rc = wf_fd_refer(&f, fd);
+    return rc != 0 ? rc : move_at(WF_FILE_WRITE, &f, (void *)(uintptr_t)buffer, bytes, offset, deadline);
 }
 
 int weft_fsync(int fd, weft_time deadline)

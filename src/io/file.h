@@ -12,6 +12,7 @@
 #include <weft/time.h>
 
 struct wf_fd;
+struct wf_fd_ref;
 
 enum wf_file_op { WF_FILE_READ, WF_FILE_WRITE, WF_FILE_SYNC };
 
@@ -31,5 +32,8 @@ struct wf_file_call {
  * helper. The call's result; -ETIMEDOUT and -ECANCELED: it was not made. Who calls is not in wf_fd_enter.
  */
 ptrdiff_t wf_file_call(struct wf_file_call *c, weft_time deadline);
+
+/* weft_pread of a descriptor as it was. */
+ptrdiff_t wf_file_pread(const struct wf_fd_ref *from, void *buffer, size_t bytes, off_t offset, weft_time deadline);
 
 #endif

@@ -3,6 +3,8 @@
  * knows beforehand that there is nothing. No try waits, whatever the descriptor's flags are: sockets are told so in the
  * call, other kinds by RWF_NOWAIT, and where that does not exist they are polled first.
  */
+#include "io/ops.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +18,7 @@
 #include <weft/io.h>
 
 #include "base/thread.h"
+#include "io/call.h"
 #include "io/fd.h"
 #include "io/file.h"
 #include "io/set.h"
@@ -44,8 +47,8 @@ struct call {
             socklen_t *size;
         };
         struct {
-            int other;
-            off_t *offset, *other_offset;
+            const struct wf_fd_ref *from_file;
+            off_t *offset;
         };
     };
     socklen_t to_size;
@@ -433,7 +436,7 @@ WF_NOINLINE static ptrdiff_t recv_part(struct call *c, weft_time deadline)
 static ptrdiff_t repeat(struct call *c, struct iovec *part, ptrdiff_t (*move)(struct call *, weft_time),
                         weft_time deadline)
 {
-    ptrdiff_t n = look_up(c);
+    ptrdiff_t n = c->e ? 0 : look_up(c);
     while (n >= 0 && part->iov_len > 0) {
         n = move(c, deadline);
         if (n <= 0)
@@ -572,6 +575,16 @@ ptrdiff_t weft_write_all(int fd, const void *buffer, size_t bytes, size_t *done,
     return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);
 }
 
+ptrdiff_t wf_ops_write_all(const struct wf_fd_ref *to, const void *buffer, size_t bytes, size_t *done,
+                           weft_time deadline)
+{
+    struct iovec part = {(void *)(uintptr_t)buffer, bytes};
+    struct call c = {.kind = WRITE, .fd = to->fd, .parts = &part, .count = 1, .e = to->e, .generation = to->generation};
+    ptrdiff_t n = repeat(&c, &part, write_part, deadline);
+    *done = bytes - part.iov_len;
+    return n;
+}
+
 static ptrdiff_t try_recvfrom(struct call *c)
 {
     int kept = errno;
@@ -606,19 +619,23 @@ ptrdiff_t weft_sendto(int fd, const void *buffer, size_t bytes, int flags, const
 
 static ptrdiff_t try_sendfile(struct call *c)
 {
-    int kept = errno, flags = fcntl(c->fd, F_GETFL);
-    size_t bytes = c->parts->iov_len;
-    if (flags >= 0 && !(flags & O_NONBLOCK)) { /* it would wait for all of it: as much as surely fits */
-        if (!is_ready(c->fd, POLLOUT))
-            return NOT_NOW;
-        bytes = bytes < PIPE_BUF ? bytes : PIPE_BUF;
-    }
-    return result(sendfile(c->fd, c->other, c->offset, bytes), kept);
+    int kept = errno;
+    struct wf_sigpipe held;
+    if (!wf_fd_enter(c->from_file->e, c->from_file->generation, 0))
+        return -EBADF;
+    wf_sigpipe_hold(&held);
+    ptrdiff_t n = result(sendfile(c->fd, c->from_file->fd, c->offset, c->parts->iov_len), kept);
+    wf_sigpipe_release(&held, c->fd, n);
+    wf_fd_exit(c->from_file->e, 0, 0);
+    return n;
 }
 
-ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time deadline)
+ptrdiff_t wf_ops_sendfile(const struct wf_fd_ref *to, const struct wf_fd_ref *from, off_t *offset, size_t bytes,
+                          weft_time deadline)
 {
     struct iovec part = {NULL, bytes};
-    struct call c = {.kind = SENDFILE, .fd = to, .parts = &part, .count = 1, .other = from, .offset = offset};
+    struct call c = {.kind = SENDFILE, .fd = to->fd, .parts = &part, .count = 1, .from_file = from, .offset = offset};
+    c.e = to->e;
+    c.generation = to->generation;
     return put(&c, try_sendfile, 0, deadline);
 }

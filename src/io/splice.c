@@ -1,6 +1,7 @@
 /*
  * io/splice.c: weft_splice. One of the two is a pipe, and either may be what has to be waited for: both are polled, and what
- * is not ready is waited for. A descriptor that is blocking is given no more than surely fits.
+ * is not ready is waited for. A pipe is told not to wait; another descriptor that is blocking is given no more than
+ * surely fits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,15 @@
 #include "io/call.h"
 #include "io/fd.h"
 #include "sched/slice.h"
+#include "sched/wait.h"
+
+/* Whether writing to it may wait though it is told not to: it heeds O_NONBLOCK alone, and does not have it. */
+static bool waits_for_room(int fd)
+{
+    int kept = errno, pipe_size = fcntl(fd, F_GETPIPE_SZ);
+    errno = kept;
+    return pipe_size < 0 && wf_is_blocking(fd);
+}
 
 /* The one of the two that is not ready; -1: both are, or say so when they are used. */
 static int not_ready(int from, int to, uint32_t *events)
@@ -29,36 +39,70 @@ static int not_ready(int from, int to, uint32_t *events)
     return -1;
 }
 
-static int wait_for(int fd, uint32_t events, weft_time deadline)
+/* One try; *wait_for is which of the two it has to wait for, NULL: nobody knows. */
+static ptrdiff_t try_splice(const struct wf_fd_ref *from, off_t *from_offset, const struct wf_fd_ref *to,
+                            off_t *to_offset, size_t bytes, unsigned flags, const struct wf_fd_ref **wait_for,
+                            uint32_t *events)
 {
-    struct wf_fd *e = wf_fd_of(fd);
-    return e ? wf_fd_wait(e, fd, wf_fd_generation(e), events, 0, deadline) : -ENOMEM;
+    int kept = errno, fd = not_ready(from->fd, to->fd, events);
+    *wait_for = fd < 0 ? NULL : fd == from->fd ? from : to;
+    if (fd >= 0)
+        return -EAGAIN;
+    struct wf_sigpipe held;
+    if (bytes > PIPE_BUF && waits_for_room(to->fd))
+        bytes = PIPE_BUF;
+    wf_sigpipe_hold(&held);
+    ptrdiff_t n = wf_negative_errno(splice(from->fd, from_offset, to->fd, to_offset, bytes, flags | SPLICE_F_NONBLOCK),
+                                    kept);
+    wf_sigpipe_release(&held, to->fd, n);
+    return n;
+}
+
+/* The same, on both as they were: -EBADF, one of them was closed. */
+static ptrdiff_t splice_once(const struct wf_fd_ref *from, off_t *from_offset, const struct wf_fd_ref *to,
+                             off_t *to_offset, size_t bytes, unsigned flags, const struct wf_fd_ref **wait_for,
+                             uint32_t *events)
+{
+    ptrdiff_t n = -EBADF;
+    if (!wf_fd_enter(from->e, from->generation, 0))
+        return n;
+    if (wf_fd_enter(to->e, to->generation, 0)) {
+        do
+            n = try_splice(from, from_offset, to, to_offset, bytes, flags, wait_for, events);
+        while (n == -EINTR);
+        wf_fd_exit(to->e, 0, 0);
+    }
+    wf_fd_exit(from->e, 0, 0);
+    return n;
+}
+
+/* Both are ready, and yet nothing can be moved: a while. */
+static int wait_blindly(weft_time deadline)
+{
+    weft_time soon = weft_in(WEFT_MS);
+    int rc = weft_sleep_until(soon.ns < deadline.ns ? soon : deadline);
+    return rc == 0 && weft_now().ns >= deadline.ns ? -ETIMEDOUT : rc;
 }
 
 ptrdiff_t weft_splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned flags,
                       weft_time deadline)
 {
     wf_slice_enter();
-    for (bool late = false;;) {
+    struct wf_fd_ref a, b;
+    int rc = wf_fd_refer(&a, from);
+    if (rc == 0)
+        rc = wf_fd_refer(&b, to);
+    bool once = wf_time_is_now(deadline) || flags & SPLICE_F_NONBLOCK;
+    while (rc >= 0 || rc == -ETIMEDOUT) {
+        const struct wf_fd_ref *wait_for = NULL;
         uint32_t events = 0;
-        int fd = not_ready(from, to, &events), kept = errno;
-        ptrdiff_t n = -EAGAIN;
-        if (fd < 0) {
-            size_t most = wf_is_blocking(to) && bytes > PIPE_BUF ? PIPE_BUF : bytes;
-            n = splice(from, from_offset, to, to_offset, most, flags | SPLICE_F_NONBLOCK);
-            n = n < 0 ? -errno : n;
-            errno = kept;
-        }
-        if (n == -EINTR)
-            continue;
-        if (n != -EAGAIN || wf_time_is_now(deadline))
+        ptrdiff_t n = splice_once(&a, from_offset, &b, to_offset, bytes, flags, &wait_for, &events);
+        if (n != -EAGAIN || once)
             return n;
-        if (late)
-            return -ETIMEDOUT;
-        int rc = fd < 0 ? weft_sleep(WEFT_MS) /* both are ready, and yet nothing can be moved */
-                        : wait_for(fd, events, deadline);
-        if (rc < 0 && rc != -ETIMEDOUT)
-            return rc;
-        late = rc == -ETIMEDOUT;
+        if (rc == -ETIMEDOUT)
+            break;
+        rc = wait_for ? wf_fd_wait(wait_for->e, wait_for->fd, wait_for->generation, events, 0, deadline)
+                      : wait_blindly(deadline);
     }
+    return rc;
 }

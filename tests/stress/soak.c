@@ -11,6 +11,8 @@
  * WEFT_SOAK_SECONDS is how long all of it takes, WEFT_SEED the seed of the first round, and the others follow it. A seed
  * repeats the choices, not the order of the threads.
  */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
 
 #include <weft/net.h>
@@ -18,6 +20,7 @@
 #include <weft/sync.h>
 
 #include "base/sys.h"
+#include "io/fd.h"
 #include "unit/io/ground.h"
 
 enum { CLIENTS = 24, THREADS = 2, MOST_CONNS = 1 << 16, PIECE = 16384, ROUND_MS = 1000, PATIENCE = 10 };
@@ -608,6 +611,33 @@ static void play_round(unsigned workers, uint64_t seed, weft_time end)
     }
 }
 
+/* What is so of each descriptor that somebody waits for: as it is known here, and as the kernel says. */
+static void tell_descriptors(void)
+{
+    for (int fd = 0; fd < 1024; fd++) {
+        const struct wf_fd *e = wf_fd_look(fd);
+        const struct wf_waiter *w = e ? e->waiters.first : NULL;
+        struct pollfd now = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
+        struct tcp_info tcp = {.tcpi_state = 0};
+        socklen_t size = sizeof tcp;
+        int in = -1, out = -1;
+        if (!w)
+            continue;
+        poll(&now, 1, 0);
+        ioctl(fd, SIOCINQ, &in);
+        ioctl(fd, SIOCOUTQ, &out);
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &tcp, &size);
+        fprintf(stderr, "  fd %d: word %llx, at %u %u %u, wanted", fd, (unsigned long long)e->word, e->at[0], e->at[1],
+                e->at[2]);
+        for (; w; w = w->next)
+            fprintf(stderr, " %x", (unsigned)(uintptr_t)w->data);
+        fprintf(stderr,
+                ", is %x; %d to read, %d unsent; tcp state %d, %u unacked, %u retransmits, backoff %u, rto %u\n",
+                (unsigned)now.revents, in, out, tcp.tcpi_state, tcp.tcpi_unacked, tcp.tcpi_retransmits,
+                tcp.tcpi_backoff, tcp.tcpi_rto);
+    }
+}
+
 /* Ends the program, with a list of all fibers, when nothing goes on any more. */
 static void *watches(void *arg)
 {
@@ -622,6 +652,7 @@ static void *watches(void *arg)
         return NULL;
     fprintf(stderr, "soak: nothing goes on for %d s\n", PATIENCE);
     weft_dump(stderr);
+    tell_descriptors();
     abort();
 }
 
