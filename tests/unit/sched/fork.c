@@ -52,13 +52,16 @@ static void forks(void (*body)(void *), void *arg)
             SKIP("after a fork TSan takes every fiber but the current one for ended");                                 \
     } while (0)
 
-/* The most workers of a parent whose child allocates memory: a sanitizer's own locks do not survive a fork beside threads. */
-enum { SEVERAL = WF_ASAN ? 1 : 3 };
+/* A sanitizer's own locks, and an emulator's, do not survive a fork beside other threads. */
+enum { NOT_BESIDE_THREADS = WF_ASAN || WF_TSAN || TEST_EMULATED };
+
+/* The most workers of a parent whose child allocates memory. */
+enum { SEVERAL = NOT_BESIDE_THREADS ? 1 : 3 };
 
 #define SKIP_BESIDE_THREADS()                                                                                          \
     do {                                                                                                               \
-        if (WF_ASAN || WF_TSAN)                                                                                        \
-            SKIP("a sanitizer's own locks do not survive a fork beside other threads");                                \
+        if (NOT_BESIDE_THREADS)                                                                                        \
+            SKIP("the locks of a sanitizer or an emulator do not survive a fork beside other threads");                \
     } while (0)
 
 /* Runs a test's body as a fiber, with one worker and with several. */
