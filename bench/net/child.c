@@ -18,17 +18,26 @@
 
 #define START_TIMEOUT_MS 10000
 
-static void become_server(const char *program, const char *library, size_t bytes, int cpu, int out)
+static bool go_to_cpu(int cpu)
 {
-    char number[32];
     cpu_set_t only;
 
+    if (cpu < 0)
+        return true;
     CPU_ZERO(&only);
     CPU_SET(cpu, &only);
-    snprintf(number, sizeof(number), "%zu", bytes);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && sched_setaffinity(0, sizeof(only), &only) == 0 &&
-        dup2(out, STDOUT_FILENO) == STDOUT_FILENO)
-        execl(program, program, library, number, (char *)NULL);
+    return sched_setaffinity(0, sizeof(only), &only) == 0;
+}
+
+static void become_server(const struct child_order *order, int out)
+{
+    char bytes[32], workers[32];
+    const char *more = order->workers > 0 ? workers : NULL;
+
+    snprintf(bytes, sizeof(bytes), "%zu", order->bytes);
+    snprintf(workers, sizeof(workers), "%u", order->workers);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && go_to_cpu(order->cpu) && dup2(out, STDOUT_FILENO) == STDOUT_FILENO)
+        execl(order->program, order->program, order->library, bytes, more, order->handler, (char *)NULL);
     _exit(127);
 }
 
@@ -49,7 +58,7 @@ static void read_line(int fd, char *line, size_t size)
     line[got - 1] = '\0';
 }
 
-void child_start(struct child *child, const char *program, const char *library, size_t bytes, int cpu)
+void child_start(struct child *child, const struct child_order *order)
 {
     char line[256];
     int ends[2];
@@ -57,7 +66,7 @@ void child_start(struct child *child, const char *program, const char *library, 
     if (pipe(ends) != 0 || (child->pid = fork()) < 0)
         case_fail("cannot start the server: %s", strerror(errno));
     if (child->pid == 0)
-        become_server(program, library, bytes, cpu, ends[1]);
+        become_server(order, ends[1]);
     close(ends[1]);
     read_line(ends[0], line, sizeof(line));
     close(ends[0]);

@@ -1,5 +1,5 @@
 /*
- * child.h: a server as the load generator sees it: a child process on a CPU of its own, and what it uses.
+ * child.h: a server as the load generator sees it: a child process, on a CPU of its own or on all, and what it uses.
  */
 #ifndef BENCH_CHILD_H
 #define BENCH_CHILD_H
@@ -18,11 +18,18 @@ struct child {
     struct calls calls; /* while they are counted */
 };
 
-/**
- * Starts a server (see server.h) on a CPU and waits until it can be connected to; where it says n/a, so does this process.
- * It dies with this process.
- */
-void child_start(struct child *child, const char *program, const char *library, size_t bytes, int cpu);
+/** What to start; see server.h. */
+struct child_order {
+    const char *program;
+    const char *library;
+    size_t bytes;
+    int cpu;             /* what it may use; -1: all */
+    unsigned workers;    /* 0: it is not asked for any, nor for a handler */
+    const char *handler; /* or NULL */
+};
+
+/** Starts a server and waits until it can be connected to; where it says n/a, so does this process, with which it dies. */
+void child_start(struct child *child, const struct child_order *order);
 
 /** User and system time so far. */
 int64_t child_cpu_ns(const struct child *child);

@@ -4,10 +4,13 @@
  *
  *      bench-net-load BENCH LIBRARY MILLISECONDS PROGRAM
  *
- * BENCH is echo-CONNECTIONS or echo-CONNECTIONS-KILOBYTESk. PROGRAM is the server (server.h). Server and generator have a CPU
- * each. After a time to warm up, messages and the server's CPU time are counted for the given time, then its system calls
- * for half of it. Each of the three begins and ends with nothing under way, so that what is counted is all of what so
- * many messages cost; and nothing may be lost.
+ * PROGRAM is the server (server.h). After a time to warm up, messages and CPU time are counted for the given time. Each of
+ * them begins and ends with nothing under way, so that what is counted is all of what so many messages cost; and nothing may
+ * be lost.
+ *
+ * BENCH is echo-CONNECTIONS or echo-CONNECTIONS-KILOBYTESk: server and generator have a CPU each, the answer is the server's CPU
+ * time for a message, and its system calls are counted, for half of the time. Or it is serve-HANDLER, and LIBRARY ends with the
+ * number of workers: the two share all CPUs, and the answer is messages per second.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,6 +30,8 @@
 
 #define EVENTS 256
 #define SMALL_BYTES 64
+#define SERVE_CONNECTIONS 64
+#define PAUSES_A_QUEUE 8
 #define SILENCE_MS 5000 /* so long without an answer: it is lost */
 #define KNOCK_EVERY 64  /* connections, of which one must be answered before more are made: the backlog is finite */
 #define OTHER_DESCRIPTORS 64 /* in either process */
@@ -41,6 +46,8 @@ struct connection {
 };
 
 static struct {
+    const char *handler; /* of serve; NULL: echo */
+    long pause_us;       /* between two looks for answers; 0: it waits for them */
     struct connection *connections;
     size_t count;
     size_t bytes;
@@ -65,6 +72,14 @@ static void parse_bench(const char *bench)
 {
     char *rest;
 
+    if (!strncmp(bench, "serve-", 6)) {
+        load.handler = bench + 6;
+        load.count = SERVE_CONNECTIONS;
+        load.bytes = SMALL_BYTES;
+        if (!strncmp(load.handler, "cpu", 3))
+            load.pause_us = strtol(load.handler + 3, NULL, 10) * SERVE_CONNECTIONS / PAUSES_A_QUEUE;
+        return;
+    }
     if (strncmp(bench, "echo-", 5) != 0)
         case_fail("there is no bench '%s'", bench);
     load.count = strtoul(bench + 5, &rest, 10);
@@ -176,6 +191,7 @@ static void connect_one(struct connection *c, uint16_t port, size_t number)
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         connect(c->fd, (struct sockaddr *)&to, sizeof(to)) != 0)
         case_fail("connection %zu: %s", number, strerror(errno));
+    setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* the cheapest; the default may have a timer for each */
     if (number % KNOCK_EVERY == 0) {
         send_message(c);
         while (!receive(c, 0))
@@ -213,6 +229,26 @@ static bool take_answer(struct connection *c)
 }
 
 /*
+ * Where messages take long they come back one by one. Waiting for each would cost the server a wake-up of this process each
+ * time, and the two CPUs that they share more than the work that is measured. So this process looks now and then, so often
+ * that one worker has an eighth of its queue done meanwhile, and none ever runs out of messages.
+ */
+static int await_answers(struct epoll_event *events)
+{
+    int64_t end = now_ns() + SILENCE_MS * 1000000LL;
+    struct timespec pause = {.tv_nsec = load.pause_us * 1000};
+    int n;
+
+    if (load.pause_us == 0)
+        return epoll_wait(load.set, events, EVENTS, SILENCE_MS);
+    do {
+        nanosleep(&pause, NULL);
+        n = epoll_wait(load.set, events, EVENTS, 0);
+    } while (n == 0 && now_ns() < end);
+    return n;
+}
+
+/*
  * First all that came is read, then the next messages go out, faster than any server answers them: so even one that is
  * faster than this generator finds several at a time, and does not fall asleep after each.
  */
@@ -220,7 +256,7 @@ static void take_turn(void)
 {
     static struct epoll_event events[EVENTS];
     static struct connection *next[EVENTS];
-    int n = epoll_wait(load.set, events, EVENTS, SILENCE_MS), ready = 0;
+    int n = await_answers(events), ready = 0;
 
     if (n == 0)
         case_fail("%zu messages are lost", load.under_way);
@@ -272,6 +308,37 @@ static void count_calls(struct child *server, double budget_ms, char *text, size
     snprintf(text, size, "calls=%.4f ", (double)child_calls(server) / (double)answers);
 }
 
+static int64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* `busy` and `load`: how many CPUs the server has used, and this process. */
+static void measure_serving(struct child *server, double budget_ms)
+{
+    static struct latency latency;
+    char params[200];
+    int64_t cpu, own, start, took;
+    uint64_t answers;
+
+    run_for(budget_ms / 5);
+    load.latency = &latency;
+    start = now_ns();
+    cpu = child_cpu_ns(server);
+    own = own_cpu_ns();
+    answers = run_for(budget_ms);
+    own = own_cpu_ns() - own;
+    cpu = child_cpu_ns(server) - cpu;
+    took = now_ns() - start;
+    end_all(server);
+    snprintf(params, sizeof(params), "cpu=%.2f busy=%.2f load=%.2f least=%.0f p50=%.0f p99=%.0f",
+             (double)cpu / 1e3 / (double)answers, (double)cpu / (double)took, (double)own / (double)took,
+             latency_at(&latency, 0), latency_at(&latency, 0.5), latency_at(&latency, 0.99));
+    case_ok((double)answers * 1e9 / (double)took, params);
+}
+
 static void measure(struct child *server, double budget_ms)
 {
     static struct latency latency;
@@ -297,8 +364,21 @@ static void measure(struct child *server, double budget_ms)
     case_ok((double)cpu / (double)answers, params);
 }
 
+/* "NAME-WORKERS" becomes NAME; the workers. */
+static unsigned split_workers(char *library)
+{
+    char *last = strrchr(library, '-');
+    unsigned workers = last ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
+
+    if (workers == 0)
+        case_fail("'%s' does not say how many workers", library);
+    *last = '\0';
+    return workers;
+}
+
 int main(int argc, char **argv)
 {
+    struct child_order order;
     struct child server;
 
     if (argc != 5) {
@@ -308,9 +388,16 @@ int main(int argc, char **argv)
     parse_bench(argv[1]);
     make_text();
     raise_descriptors();
-    child_start(&server, argv[4], argv[2], load.bytes, share_cpus());
+    order = (struct child_order){.program = argv[4], .library = argv[2], .bytes = load.bytes, .cpu = -1};
+    if (load.handler) {
+        order.workers = split_workers(argv[2]);
+        order.handler = load.handler;
+    } else {
+        order.cpu = share_cpus();
+    }
+    child_start(&server, &order);
     connect_all(server.port);
-    measure(&server, strtod(argv[3], NULL));
+    (load.handler ? measure_serving : measure)(&server, strtod(argv[3], NULL));
     child_end(&server);
     return 0;
 }

@@ -22,6 +22,31 @@ static const struct bench_row rows[] = {
     {0},
 };
 
+/* The number is that of workers. */
+static const struct bench_row serve_rows[] = {
+    {.library = "weft-epoll-1", .program = "bench-net-weft",    LOAD},
+    {.library = "weft-epoll-2", .program = "bench-net-weft",    LOAD},
+    {.library = "weft-uring-1", .program = "bench-net-weft",    LOAD},
+    {.library = "weft-uring-2", .program = "bench-net-weft",    LOAD},
+    {.library = "go-1",         .program = "bench-net-go",      LOAD, .package = "golang-go"},
+    {.library = "go-2",         .program = "bench-net-go",      LOAD, .package = "golang-go"},
+    {.library = "libuv-1",      .program = "bench-net-libuv",   LOAD, .package = "libuv1-dev"},
+    {.library = "libuv-2",      .program = "bench-net-libuv",   LOAD, .package = "libuv1-dev"},
+    {.library = "threads-1",    .program = "bench-net-threads", LOAD},
+    {.library = "threads-2",    .program = "bench-net-threads", LOAD},
+    {0},
+};
+
+static const struct bench_figure serve_figures[] = {
+    {"busy",  "server CPUs", 2},
+    {"load",  "load CPUs",   2},
+    {"cpu",   "us/msg",      1},
+    {"least", "least us",    0},
+    {"p50",   "p50 us",      0},
+    {"p99",   "p99 us",      0},
+    {0},
+};
+
 static const struct bench_figure figures[] = {
     {"calls", "calls/msg", 2},
     {"rate",  "msg/s",     0},
@@ -43,6 +68,14 @@ static const struct bench benches[] = {
      .full = {7, 1000}, .quick = {1, 100}, rows, figures},
     {"echo-100-16k", "CPU time of the server for one message of 16 KiB, 100 connections", "ns",
      .full = {7, 500}, .quick = {2, 50}, rows, figures},
+    {"serve-echo", "messages of 64 connections, sent back; server and generator share all CPUs", "msg/s",
+     .full = {7, 400}, .quick = {1, 80}, serve_rows, serve_figures},
+    {"serve-cpu20", "messages of 64 connections, 20 us of work for each", "msg/s",
+     .full = {7, 400}, .quick = {1, 80}, serve_rows, serve_figures},
+    {"serve-cpu50", "messages of 64 connections, 50 us of work for each", "msg/s",
+     .full = {7, 400}, .quick = {1, 80}, serve_rows, serve_figures},
+    {"serve-sleep", "messages of 64 connections, 1 ms of sleep for each", "msg/s",
+     .full = {7, 400}, .quick = {1, 80}, serve_rows, serve_figures},
     {0},
 };
 
@@ -68,6 +101,8 @@ static const struct bench_limit limits[] = {
     {"echo-10000", "weft-uring", NULL,  .limit = 60,   .figure = "MB"},
     {"echo-10000", "weft-epoll", EPOLL, .limit = 0.95, .figure = "rate", .at_least = true},
     {"echo-10000", "weft-uring", EPOLL, .limit = 0.95, .figure = "rate", .at_least = true},
+    {"serve-cpu50", "weft-epoll-2", "weft-epoll-1", .limit = 1.6, .at_least = true},
+    {"serve-cpu50", "weft-uring-2", "weft-uring-1", .limit = 1.6, .at_least = true},
     {0},
 };
 /* clang-format on */

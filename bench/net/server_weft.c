@@ -1,6 +1,6 @@
 /*
- * server_weft.c: weft, one fiber for each connection, on one worker, by plain calls of the public API: weft_read and
- * weft_write_all. weft-epoll and weft-uring are its two drivers.
+ * server_weft.c: weft, one fiber for each connection, by plain calls of the public API: weft_read and weft_write_all; where
+ * there may be several workers, weft_serve spreads the connections. weft-epoll and weft-uring are its two drivers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "server.h"
 #include <weft/fiber.h>
 #include <weft/io.h>
+#include <weft/net.h>
 #include <weft/sched.h>
 
 static struct server server;
@@ -17,9 +18,14 @@ static void serve(int fd, char *room)
 {
     ptrdiff_t n;
 
-    while ((n = weft_read(fd, room, server.room, WEFT_FOREVER)) > 0)
+    while ((n = weft_read(fd, room, server.room, WEFT_FOREVER)) > 0) {
+        if (server.work_us > 0)
+            server_work(server.work_us);
+        else if (server.sleeps)
+            weft_sleep(SERVER_SLEEP_MS * WEFT_MS);
         if (weft_write_all(fd, room, (size_t)n, NULL, WEFT_FOREVER) < 0)
             break;
+    }
 }
 
 static void serve_small(int fd)
@@ -35,14 +41,20 @@ static void serve_big(int fd)
     free(room);
 }
 
-static void *connection(void *arg)
+static void handle(int fd, void *arg)
 {
-    int fd = (int)(intptr_t)arg;
-
+    (void)arg;
     if (server.room == SERVER_ROOM_SMALL)
         serve_small(fd);
     else
         serve_big(fd);
+}
+
+static void *connection(void *arg)
+{
+    int fd = (int)(intptr_t)arg;
+
+    handle(fd, NULL);
     weft_close(fd);
     return NULL;
 }
@@ -55,6 +67,8 @@ static void *accept_all(void *arg)
     if (strcmp(weft_io_backend(), backend) != 0)
         case_na("the driver is %s", weft_io_backend());
     server_announce(&server);
+    if (server.spread)
+        case_fail("weft_serve: %s", strerror(-weft_serve(server.listener, handle, NULL, NULL, WEFT_FOREVER)));
     while ((fd = weft_accept(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC, WEFT_FOREVER)) >= 0)
         if ((rc = weft_go(connection, (void *)(intptr_t)fd)) != 0)
             case_fail("weft_go: %s", strerror(-rc));
@@ -63,11 +77,12 @@ static void *accept_all(void *arg)
 
 int main(int argc, char **argv)
 {
-    weft_sched_opts opts = {.size = sizeof(opts), .threads = 1};
+    weft_sched_opts opts = {.size = sizeof(opts)};
     bool uring;
 
     server = server_open(argc, argv);
     uring = server_is(&server, "weft-uring");
+    opts.threads = server.workers;
     opts.io = uring ? WEFT_IO_URING : WEFT_IO_EPOLL;
     case_fail("weft_run: %s", strerror(-weft_run(accept_all, uring ? "io_uring" : "epoll", NULL, &opts)));
 }
