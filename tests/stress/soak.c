@@ -387,6 +387,8 @@ static void disturbs(struct end *e, bool ours, uint64_t *random)
         case 1:
             put(&e->side->broken, 1);
             weft_shutdown(e->fd, SHUT_RDWR);
+            set_reset(
+                e->fd); /* else, if its window is 0, the kernel tells the other side for a minute that it still is */
             break;
         case 2:
         case 3:
