@@ -29,6 +29,12 @@ enum { CALL = 0, POLLED = 1, WOKEN = 2, NOBODY = 3, MEANING = 3 };
 
 #define MOST_BYTES 0x7ffff000 /* of one read or write, as everywhere */
 
+/*
+ * If there is no room the caller polls for it. The kernel's own poll also ends, again and again, when the other side has
+ * closed its half, and then it lets a thread of the ring's wait: one for each such call.
+ */
+#define SENDING (MSG_NOSIGNAL | MSG_DONTWAIT)
+
 /* A call in the kernel's hands; on the stack of the fiber that waits for it. owner: the worker */
 struct call {
     struct call *next, *prev; /* of the ring's */
@@ -127,13 +133,13 @@ static void prepare(struct io_uring_sqe *sqe, const struct wf_request *r)
         io_uring_prep_recv(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags);
         break;
     case WF_CALL_SEND:
-        io_uring_prep_send(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags | MSG_NOSIGNAL);
+        io_uring_prep_send(sqe, r->fd, memory, r->size < MOST_BYTES ? r->size : MOST_BYTES, r->flags | SENDING);
         break;
     case WF_CALL_RECVMSG:
         io_uring_prep_recvmsg(sqe, r->fd, memory, (unsigned)r->flags);
         break;
     case WF_CALL_SENDMSG:
-        io_uring_prep_sendmsg(sqe, r->fd, memory, (unsigned)r->flags | MSG_NOSIGNAL);
+        io_uring_prep_sendmsg(sqe, r->fd, memory, (unsigned)r->flags | SENDING);
         break;
     case WF_CALL_ACCEPT:
         io_uring_prep_accept(sqe, r->fd, memory, r->accepted, r->flags);

@@ -384,9 +384,10 @@ static void disturbs(struct end *e, bool ours, uint64_t *random)
         case 0:
             closes_half(e); /* who writes is told */
             break;
-        case 1:
+        case 1: /* without the reset the kernel may tell the other side for a minute that there is no room */
             put(&e->side->broken, 1);
             weft_shutdown(e->fd, SHUT_RDWR);
+            set_reset(e->fd);
             break;
         case 2:
         case 3:

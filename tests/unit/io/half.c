@@ -133,7 +133,48 @@ IN_FIBER(an_end_that_nobody_waits_for_does_not_keep_the_worker_busy)
     return arg;
 }
 
+struct stream {
+    int fd;
+    int *stop; /* flag */
+};
+
+static void *writes_until_it_is_stopped(void *arg)
+{
+    struct stream *s = arg;
+    static const char bytes[ROOM];
+    while (!seen(s->stop))
+        CHECK_INT(weft_write(s->fd, bytes, sizeof bytes, weft_in(60 * WEFT_SEC)), >, 0);
+    return NULL;
+}
+
+/* Each waits as a fiber: nothing in the kernel waits for it. */
+IN_FIBER(who_waits_for_room_takes_no_thread)
+{
+    enum { MANY = 20 };
+    struct pair p[MANY];
+    struct stream s[MANY];
+    weft_fiber *f[MANY];
+    int stop = 0, before = count_threads();
+    for (int i = 0; i < MANY; i++) {
+        p[i] = make_pair(i % SOCKETS);
+        CHECK_INT(shutdown(p[i].a, SHUT_WR), ==, 0);
+        s[i] = (struct stream){p[i].b, &stop};
+        f[i] = go(writes_until_it_is_stopped, &s[i]);
+    }
+    for (int i = 0; i < MANY; i++)
+        AWAIT(is_parked(f[i]));
+    weft_sleep(20 * WEFT_MS);
+    CHECK_INT(count_threads(), ==, before);
+    put(&stop, 1);
+    for (int i = 0; i < MANY; i++) {
+        AWAIT((drain(p[i]), weft_fiber_state(f[i]) == WEFT_FIBER_DONE));
+        ended(f[i]);
+        close_pair(p[i]);
+    }
+    return arg;
+}
+
 TESTS(io_half, who_waits_for_room_gets_it_though_the_other_half_is_closed,
       a_watch_for_room_fires_though_the_other_half_is_closed,
       who_waits_for_room_does_not_mind_when_the_other_half_is_closed,
-      an_end_that_nobody_waits_for_does_not_keep_the_worker_busy)
+      an_end_that_nobody_waits_for_does_not_keep_the_worker_busy, who_waits_for_room_takes_no_thread)
