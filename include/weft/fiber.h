@@ -46,6 +46,8 @@ enum weft_fiber_state {
 enum {
     /* It may go on on another worker after any wait: it keeps nothing thread-local across one. */
     WEFT_MIGRATE = 1u << 8,
+    /* Blocking calls of the system block its worker, also where libweft-hook is there (weft/hook.h). */
+    WEFT_NO_HOOK = 1u << 9,
 };
 
 /** Binds a fiber to worker n (from 0) in weft_attr.worker and weft_sched_submit. */
@@ -61,7 +63,7 @@ typedef struct weft_attr {
     weft_span cost;      /* for weft_sjf and weft_hrrn: how long it expects to run; 0: 1 ms */
     weft_time due;       /* for weft_edf: when it should have run; 0: never */
     int worker;          /* 0: any; WEFT_WORKER(n): this one, from its start to its end */
-    unsigned flags;      /* WEFT_MIGRATE, WEFT_FPENV, WEFT_CXX, WEFT_MEASURE; any other bit is -EINVAL */
+    unsigned flags;      /* WEFT_MIGRATE, WEFT_NO_HOOK, WEFT_FPENV, WEFT_CXX, WEFT_MEASURE; any other bit is -EINVAL */
 } weft_attr;
 
 #define WEFT_SITE_TEXT(line) #line

@@ -199,6 +199,17 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
 WEFT_API int weft_close(int fd);
 
 /**
+ * For who closes a descriptor otherwise, or is about to have another one take its number (dup2, close_range): who waits on
+ * it gets -EBADF, as with weft_close, and what is known about the number is forgotten. Close it right after.
+ *
+ * Returns: nothing; a number that nothing is known about is left alone
+ * Context: fiber | any thread
+ * Blocks:  as weft_close
+ * Owns:    nothing
+ */
+WEFT_API void weft_forget(int fd);
+
+/**
  * shutdown(2).
  *
  * Returns: 0, or a negative errno

@@ -2,6 +2,7 @@
  * base/cpus.c: see cpus.h. What cannot be read does not limit.
  */
 #include "base/cpus.h"
+#include "base/raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +36,8 @@ static int read_text(const char *path, char *text, size_t room)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    ssize_t n = read(fd, text, room - 1);
-    close(fd);
+    ssize_t n = wf_raw_read(fd, text, room - 1);
+    wf_raw_close(fd);
     if (n < 0)
         return -1;
     text[n] = '\0';

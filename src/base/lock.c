@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/raw.h"
+
 #define SPINS 100        /* about as long as a critical section takes */
 #define YIELDS 16        /* the holder may be waiting for this CPU */
 #define LONGEST 1000000L /* ns of sleep: it may have a lower priority than we, and never get the CPU from a yield */
@@ -23,7 +25,7 @@ void wf_lock_slowly(struct wf_lock *l)
         } else if (i < SPINS + YIELDS) {
             sched_yield();
         } else {
-            nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+            wf_raw_nanosleep(&(struct timespec){.tv_nsec = pause});
             pause = pause < LONGEST / 2 ? pause * 2 : LONGEST;
         }
     }

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/raw.h"
 #include "base/sanitizer.h"
 
 #ifndef MADV_POPULATE_READ
@@ -216,7 +217,7 @@ int wf_sys_timerfd_read(int fd)
 {
     int kept = errno;
     uint64_t times;
-    ssize_t n = ask(WF_SYS_TIMERFD_READ) == GO_ON ? read(fd, &times, sizeof times) : (errno = ECANCELED, -1);
+    ssize_t n = ask(WF_SYS_TIMERFD_READ) == GO_ON ? wf_raw_read(fd, &times, sizeof times) : (errno = ECANCELED, -1);
     int result = n < 0 ? -errno : 1;
     errno = kept;
     return result;

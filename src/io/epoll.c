@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "io/fd.h"
 #include "io/set.h"
@@ -123,7 +124,7 @@ int wf_epoll_arm(struct wf_set *set, int fd, uint32_t generation, uint32_t event
 static int wait_coarsely(struct epoll *p, int64_t ns)
 {
     int64_t ms = ns < 0 ? -1 : (ns + 999999) / 1000000;
-    return epoll_wait(p->fd, p->events, EVENTS_AT_ONCE, ms > INT32_MAX ? INT32_MAX : (int)ms);
+    return wf_raw_epoll_wait(p->fd, p->events, EVENTS_AT_ONCE, ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
 /* `ns`: for how long; -1: until an event comes. */
@@ -132,7 +133,7 @@ static int wait(struct epoll *p, int64_t ns)
     if (p->coarse || ns == 0)
         return wait_coarsely(p, ns);
     struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    int n = epoll_pwait2(p->fd, p->events, EVENTS_AT_ONCE, ns < 0 ? NULL : &t, NULL);
+    int n = wf_raw_epoll_pwait2(p->fd, p->events, EVENTS_AT_ONCE, ns < 0 ? NULL : &t);
     if (n < 0 && (errno == ENOSYS || errno == EPERM)) { /* EPERM: a sandbox that does not know it */
         p->coarse = true;
         return wait_coarsely(p, ns);
@@ -150,7 +151,7 @@ WF_COLD static bool make_timer(struct epoll *p)
     int made = p->timer;
     p->timer = -2;
     if (made >= 0)
-        close(made);
+        wf_raw_close(made);
     return false;
 }
 
@@ -274,7 +275,7 @@ static void poll_set(struct wf_io *io, int64_t ns)
 static void wake(struct wf_io *io)
 {
     int kept = errno;
-    eventfd_write(((struct epoll *)io)->wake, 1);
+    wf_raw_eventfd_write(((struct epoll *)io)->wake, 1);
     errno = kept;
 }
 
@@ -287,10 +288,10 @@ static void drop(struct wf_io *io)
 {
     struct epoll *p = (struct epoll *)io;
     int kept = errno;
-    close(p->fd);
-    close(p->wake);
+    wf_raw_close(p->fd);
+    wf_raw_close(p->wake);
     if (p->timer >= 0)
-        close(p->timer);
+        wf_raw_close(p->timer);
     errno = kept;
     wf_sys_free(p->fds);
     wf_sys_free(p);
@@ -301,10 +302,10 @@ static void forget(struct wf_io *io)
 {
     struct epoll *p = (struct epoll *)io;
     int kept = errno;
-    close(p->fd);
-    close(p->wake);
+    wf_raw_close(p->fd);
+    wf_raw_close(p->wake);
     if (p->timer >= 0)
-        close(p->timer);
+        wf_raw_close(p->timer);
     errno = kept;
     wf_set_forget(&p->set);
 }
@@ -331,9 +332,9 @@ int wf_epoll_new(struct wf_set **out, struct wf_worker *w)
         return 0;
     }
     if (p->wake >= 0)
-        close(p->wake);
+        wf_raw_close(p->wake);
     if (p->fd >= 0)
-        close(p->fd);
+        wf_raw_close(p->fd);
     wf_sys_free(p);
     return rc;
 }

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "io/set.h"
 #include "io/watch.h"
@@ -390,7 +391,7 @@ int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline)
             ns = ns < 0 ? 0 : ns;
             left = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
         }
-        int n = ppoll(fds, count, deadline == INT64_MAX ? NULL : &left, NULL);
+        int n = wf_raw_ppoll(fds, count, deadline == INT64_MAX ? NULL : &left);
         if (n > 0 || (n == 0 && (ns == 0 || wf_clock_now() >= deadline))) {
             errno = kept;
             return n;
@@ -422,7 +423,7 @@ static int wait_on_thread(struct wf_fd *e, int fd, uint32_t generation, uint32_t
             rc = wf_fd_generation(e) != generation || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
     }
     wf_fd_leave_threads(e, &me);
-    close(me.wake);
+    wf_raw_close(me.wake);
     return rc;
 }
 
@@ -493,6 +494,16 @@ void wf_fd_fresh(int fd)
     wf_watch_fire(fired);
 }
 
+bool wf_fd_is_used(struct wf_fd *e)
+{
+    if (wf_load(&e->word) & (WF_FD_BITS | WF_FD_USERS) || wf_load(&e->at[0]) != 0)
+        return true;
+    wf_lock(&e->lock);
+    bool is = e->waiters.first || e->threads || e->watch;
+    wf_unlock(&e->lock);
+    return is;
+}
+
 void wf_fd_close(struct wf_fd *e)
 {
     uint32_t rings[WF_FD_PLACES], generation = wf_fd_generation(e);
@@ -503,7 +514,7 @@ void wf_fd_close(struct wf_fd *e)
     struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
     struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
     for (struct wf_fd_thread *t = e->threads; t; t = t->next)
-        eventfd_write(t->wake, 1);
+        wf_raw_eventfd_write(t->wake, 1);
     wf_unlock(&e->lock);
     ready(won);
     wf_watch_fire(fired);

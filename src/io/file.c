@@ -18,6 +18,7 @@
 #include <weft/file.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/call.h"
@@ -35,9 +36,9 @@ static ptrdiff_t system_call(const struct wf_file_call *c, int flags)
     int count = (int)c->count;
     switch (c->op) {
     case WF_FILE_READ:
-        return preadv2(c->fd, c->parts, count, c->offset, flags);
+        return wf_raw_preadv2(c->fd, c->parts, count, c->offset, flags);
     case WF_FILE_WRITE:
-        return pwritev2(c->fd, c->parts, count, c->offset, flags);
+        return wf_raw_pwritev2(c->fd, c->parts, count, c->offset, flags);
     default:
         return fsync(c->fd);
     }
@@ -252,7 +253,7 @@ static void drop_opening(void *arg, void *value)
 {
     struct opening *o = arg;
     if (value && o->result >= 0)
-        close(o->result);
+        wf_raw_close(o->result);
     wf_sys_free(o);
 }
 

@@ -17,6 +17,7 @@
 
 #include <weft/io.h>
 
+#include "base/raw.h"
 #include "base/thread.h"
 #include "io/call.h"
 #include "io/fd.h"
@@ -321,7 +322,8 @@ static ptrdiff_t call_if_ready(struct call *c, bool reads)
     ptrdiff_t n = NOT_NOW;
     wf_lock(&c->e->lock);
     if (flags & O_NONBLOCK || is_ready(c->fd, reads ? POLLIN : POLLOUT))
-        n = result(reads ? readv(c->fd, c->parts, count) : writev(c->fd, all ? c->parts : &first, all ? count : 1),
+        n = result(reads ? wf_raw_readv(c->fd, c->parts, count)
+                         : wf_raw_writev(c->fd, all ? c->parts : &first, all ? count : 1),
                    kept);
     wf_unlock(&c->e->lock);
     return n;
@@ -333,8 +335,8 @@ static ptrdiff_t move_other(struct call *c, bool reads)
     ptrdiff_t n = -EOPNOTSUPP;
     uint64_t unable = reads ? WF_FD_NO_NOWAIT : WF_FD_NO_NOWAIT_OUT;
     if (!(wf_load(&c->e->word) & unable)) {
-        n = result(reads ? preadv2(c->fd, c->parts, count, -1, RWF_NOWAIT)
-                         : pwritev2(c->fd, c->parts, count, -1, RWF_NOWAIT),
+        n = result(reads ? wf_raw_preadv2(c->fd, c->parts, count, -1, RWF_NOWAIT)
+                         : wf_raw_pwritev2(c->fd, c->parts, count, -1, RWF_NOWAIT),
                    kept);
         if (n == -EOPNOTSUPP)
             wf_or(&c->e->word, unable);
@@ -361,7 +363,8 @@ WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
     int kept = errno;
     if (wf_unlikely(c->kind == READ && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
         return -ENOTSOCK;
-    ptrdiff_t n = result(recv(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT), kept);
+    ptrdiff_t n = result(
+        wf_raw_recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, NULL, NULL), kept);
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
 
@@ -370,8 +373,9 @@ WF_NOINLINE static ptrdiff_t try_send(struct call *c)
     int kept = errno;
     if (wf_unlikely(c->kind == WRITE && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
         return -ENOTSOCK;
-    ptrdiff_t n = result(send(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL),
-                         kept);
+    ptrdiff_t n = result(
+        wf_raw_sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0),
+        kept);
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
 
@@ -392,7 +396,7 @@ WF_COLD static ptrdiff_t nothing(int fd, bool reads)
 {
     int kept = errno;
     char none;
-    return result(reads ? read(fd, &none, 0) : write(fd, &none, 0), kept);
+    return result(reads ? wf_raw_read(fd, &none, 0) : wf_raw_write(fd, &none, 0), kept);
 }
 
 WF_ENTRY ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline)
@@ -485,13 +489,13 @@ WF_ENTRY ptrdiff_t weft_send(int fd, const void *buffer, size_t bytes, int flags
 static ptrdiff_t try_recvmsg(struct call *c)
 {
     int kept = errno;
-    return result(recvmsg(c->fd, c->message, c->flags | MSG_DONTWAIT), kept);
+    return result(wf_raw_recvmsg(c->fd, c->message, c->flags | MSG_DONTWAIT), kept);
 }
 
 static ptrdiff_t try_sendmsg(struct call *c)
 {
     int kept = errno;
-    return result(sendmsg(c->fd, c->message, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+    return result(wf_raw_sendmsg(c->fd, c->message, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL), kept);
 }
 
 ptrdiff_t weft_recvmsg(int fd, struct msghdr *message, int flags, weft_time deadline)
@@ -511,7 +515,7 @@ static ptrdiff_t try_readv(struct call *c)
     if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
         int kept = errno;
         struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
-        ptrdiff_t n = result(recvmsg(c->fd, &m, MSG_DONTWAIT), kept);
+        ptrdiff_t n = result(wf_raw_recvmsg(c->fd, &m, MSG_DONTWAIT), kept);
         if (n != -ENOTSOCK)
             return n;
         no_socket(c);
@@ -524,7 +528,7 @@ static ptrdiff_t try_writev(struct call *c)
     if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
         int kept = errno;
         struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
-        ptrdiff_t n = result(sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+        ptrdiff_t n = result(wf_raw_sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL), kept);
         if (n != -ENOTSOCK)
             return n;
         no_socket(c);
@@ -588,16 +592,16 @@ ptrdiff_t wf_ops_write_all(const struct wf_fd_ref *to, const void *buffer, size_
 static ptrdiff_t try_recvfrom(struct call *c)
 {
     int kept = errno;
-    return result(recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size),
-                  kept);
+    return result(
+        wf_raw_recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size), kept);
 }
 
 static ptrdiff_t try_sendto(struct call *c)
 {
     int kept = errno;
-    return result(
-        sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, c->to, c->to_size),
-        kept);
+    return result(wf_raw_sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+                                c->to, c->to_size),
+                  kept);
 }
 
 ptrdiff_t weft_recvfrom(int fd, void *buffer, size_t bytes, int flags, struct sockaddr *from, socklen_t *size,
@@ -624,7 +628,7 @@ static ptrdiff_t try_sendfile(struct call *c)
     if (!wf_fd_enter(c->from_file->e, c->from_file->generation, 0))
         return -EBADF;
     wf_sigpipe_hold(&held);
-    ptrdiff_t n = result(sendfile(c->fd, c->from_file->fd, c->offset, c->parts->iov_len), kept);
+    ptrdiff_t n = result(wf_raw_sendfile(c->fd, c->from_file->fd, c->offset, c->parts->iov_len), kept);
     wf_sigpipe_release(&held, c->fd, n);
     wf_fd_exit(c->from_file->e, 0, 0);
     return n;

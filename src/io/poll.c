@@ -18,6 +18,7 @@
 #include <weft/io.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
@@ -222,7 +223,7 @@ static int poll_on_thread(struct pollfd *fds, struct wait_for *all, weft_time de
         }
         wf_sys_free(with);
     }
-    close(wake);
+    wf_raw_close(wake);
     return n;
 }
 

@@ -15,6 +15,7 @@
 #include <weft/io.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "base/thread.h"
 #include "io/call.h"
 #include "sched/slice.h"
@@ -28,7 +29,7 @@ static int reap(pid_t pid, int *status)
 {
     int kept = errno, state = 0, rc;
     do
-        rc = (int)wf_negative_errno(waitpid(pid, &state, WNOHANG), kept);
+        rc = (int)wf_negative_errno(wf_raw_waitpid(pid, &state, WNOHANG), kept);
     while (rc == -EINTR);
     if (rc == 0)
         return -EAGAIN;
@@ -106,7 +107,7 @@ static int take(int fd, struct signalfd_siginfo *info)
     struct signalfd_siginfo taken;
     int kept = errno, rc;
     do
-        rc = (int)wf_negative_errno(read(fd, &taken, sizeof taken), kept);
+        rc = (int)wf_negative_errno(wf_raw_read(fd, &taken, sizeof taken), kept);
     while (rc == -EINTR);
     if (rc < 0)
         return rc;

@@ -11,6 +11,7 @@
 
 #include <weft/io.h>
 
+#include "base/raw.h"
 #include "base/sys.h"
 #include "io/call.h"
 #include "io/fd.h"
@@ -32,7 +33,7 @@ static bool is_byte_here(int fd, off_t at)
 {
     char byte;
     int kept = errno;
-    return wf_negative_errno(preadv2(fd, &(struct iovec){&byte, 1}, 1, at, RWF_NOWAIT), kept) >= 0;
+    return wf_negative_errno(wf_raw_preadv2(fd, &(struct iovec){&byte, 1}, 1, at, RWF_NOWAIT), kept) >= 0;
 }
 
 /* Whether a piece of the file is in memory, as its two ends tell. */

@@ -12,6 +12,7 @@
 
 #include <weft/io.h>
 
+#include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/call.h"
@@ -42,7 +43,7 @@ WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from
         if (blocking && wf_poll_until(&p, 1, INT64_MIN) == 0)
             rc = why_none(fd);
         else
-            rc = (int)wf_negative_errno(accept4(fd, from, size, flags), kept);
+            rc = (int)wf_negative_errno(wf_raw_accept4(fd, from, size, flags), kept);
     } while (rc == -EINTR);
     if (blocking)
         wf_unlock(&e->lock);
@@ -134,7 +135,7 @@ WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t 
 {
     int kept = errno, rc;
     do
-        rc = (int)wf_negative_errno(connect(fd, to, size), kept);
+        rc = (int)wf_negative_errno(wf_raw_connect(fd, to, size), kept);
     while (rc == -EINTR);
     return rc;
 }
@@ -157,7 +158,7 @@ static void drop_connecting(void *arg, void *value)
 {
     (void)value;
     struct connecting *c = arg;
-    close(c->fd);
+    wf_raw_close(c->fd);
     wf_sys_free(c);
 }
 
@@ -176,7 +177,7 @@ WF_COLD static int connect_by_helper(int fd, const struct sockaddr *to, socklen_
     if (rc == 0)
         rc = c->result;
     if (c->fd >= 0)
-        close(c->fd);
+        wf_raw_close(c->fd);
     wf_sys_free(c);
     return rc;
 }
@@ -230,6 +231,13 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     }
 }
 
+void weft_forget(int fd)
+{
+    struct wf_fd *e = wf_fd_look(fd);
+    if (e && wf_fd_is_used(e))
+        wf_fd_close(e);
+}
+
 int weft_close(int fd)
 {
     wf_slice_enter();
@@ -237,7 +245,7 @@ int weft_close(int fd)
     if (e)
         wf_fd_close(e);
     int kept = errno;
-    int rc = (int)wf_negative_errno(close(fd), kept);
+    int rc = (int)wf_negative_errno(wf_raw_close(fd), kept);
     return rc == -EINTR ? 0 : rc; /* it is closed */
 }
 
@@ -245,5 +253,5 @@ int weft_shutdown(int fd, int how)
 {
     wf_slice_enter();
     int kept = errno;
-    return (int)wf_negative_errno(shutdown(fd, how), kept);
+    return (int)wf_negative_errno(wf_raw_shutdown(fd, how), kept);
 }

@@ -11,6 +11,7 @@
 #include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "base/raw.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "sched/slice.h"
@@ -52,8 +53,8 @@ static ptrdiff_t try_splice(const struct wf_fd_ref *from, off_t *from_offset, co
     if (bytes > PIPE_BUF && waits_for_room(to->fd))
         bytes = PIPE_BUF;
     wf_sigpipe_hold(&held);
-    ptrdiff_t n = wf_negative_errno(splice(from->fd, from_offset, to->fd, to_offset, bytes, flags | SPLICE_F_NONBLOCK),
-                                    kept);
+    ptrdiff_t n = wf_negative_errno(
+        wf_raw_splice(from->fd, from_offset, to->fd, to_offset, bytes, flags | SPLICE_F_NONBLOCK), kept);
     wf_sigpipe_release(&held, to->fd, n);
     return n;
 }

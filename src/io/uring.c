@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "io/fd.h"
 #include "io/set.h"
@@ -399,7 +400,7 @@ static void complete(struct uring *p, const struct io_uring_cqe *cqe)
     case WOKEN: {
         eventfd_t count;
         p->wake_armed = false;
-        eventfd_read(p->wake, &count);
+        wf_raw_eventfd_read(p->wake, &count);
         break;
     }
     default:
@@ -502,7 +503,7 @@ static void poll_ring(struct wf_io *io, int64_t ns)
         eventfd_t count;
         int64_t until = ns < 0 ? INT64_MAX : ns == 0 ? INT64_MIN : wf_clock_now() + ns;
         wf_poll_until(&(struct pollfd){.fd = p->wake, .events = POLLIN}, 1, until); /* of a worker that came back */
-        eventfd_read(p->wake, &count);
+        wf_raw_eventfd_read(p->wake, &count);
         wf_set_do_asked(&p->set);
         errno = kept;
         return;
@@ -526,7 +527,7 @@ static void poll_ring(struct wf_io *io, int64_t ns)
 static void wake(struct wf_io *io)
 {
     int kept = errno;
-    eventfd_write(((struct uring *)io)->wake, 1);
+    wf_raw_eventfd_write(((struct uring *)io)->wake, 1);
     errno = kept;
 }
 
@@ -568,7 +569,7 @@ static void drop(struct wf_io *io)
     int kept = errno;
     wf_set_unlist(&p->set);
     leave(io);
-    close(p->wake);
+    wf_raw_close(p->wake);
     errno = kept;
     wf_sys_free(p->set.asked);
     wf_sys_free(p->polls);
@@ -583,7 +584,7 @@ static void forget(struct wf_io *io)
     if (p->set.there)
         io_uring_queue_exit(&p->ring);
     p->set.there = false;
-    close(p->wake);
+    wf_raw_close(p->wake);
     errno = kept;
     wf_set_forget(&p->set);
 }
@@ -605,7 +606,7 @@ int wf_uring_new(struct wf_set **out, struct wf_worker *w)
         return 0;
     }
     if (p->wake >= 0)
-        close(p->wake);
+        wf_raw_close(p->wake);
     wf_sys_free(p);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include <weft/io.h>
 #include <weft/net.h>
 
+#include "base/raw.h"
 #include "io/fd.h"
 #include "net/address.h"
 
@@ -42,9 +43,10 @@ static int bind_and_listen(int fd, const struct sockaddr *at, socklen_t size)
 static bool is_left_over(const struct wf_address *a)
 {
     int kept = errno, fd = new_socket(AF_UNIX, SOCK_STREAM);
-    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)&a->un, a->un_size) != 0 && errno == ECONNREFUSED;
+    bool refused = fd >= 0 && wf_raw_connect(fd, (const struct sockaddr *)&a->un, a->un_size) != 0 &&
+                   errno == ECONNREFUSED;
     if (fd >= 0)
-        close(fd);
+        wf_raw_close(fd);
     errno = kept;
     return refused;
 }
@@ -58,7 +60,7 @@ static int listen_local(const struct wf_address *a)
     if (rc == -EADDRINUSE && a->un.sun_path[0] && is_left_over(a) && unlink(a->un.sun_path) == 0)
         rc = bind_and_listen(fd, (const struct sockaddr *)&a->un, a->un_size);
     if (rc != 0)
-        close(fd);
+        wf_raw_close(fd);
     return rc == 0 ? fd : rc;
 }
 
@@ -70,7 +72,7 @@ static int listen_at(const struct addrinfo *at)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     int rc = bind_and_listen(fd, at->ai_addr, at->ai_addrlen);
     if (rc != 0)
-        close(fd);
+        wf_raw_close(fd);
     return rc == 0 ? fd : rc;
 }
 
@@ -159,12 +161,12 @@ static int begin(const struct addrinfo *at, bool *connected)
     if (fd < 0)
         return fd;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    int rc = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : -errno;
+    int rc = wf_raw_connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : -errno;
     errno = kept;
     *connected = rc == 0;
     if (rc == 0 || rc == -EINPROGRESS)
         return fd;
-    close(fd);
+    wf_raw_close(fd);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #include "base/barrier.h"
 #include "base/options.h"
 #include "base/clock.h"
+#include "sched/hooked.h"
 #include "sched/queue.h"
 #include "sched/pending.h"
 #include "sched/sched.h"
@@ -17,7 +18,7 @@
 
 /* What a size of 0 means, for ever; and what no later version will exceed: beyond it is garbage. */
 #define FIRST_SIZE (offsetof(weft_attr, flags) + sizeof(unsigned))
-#define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE | WEFT_MIGRATE)
+#define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE | WEFT_MIGRATE | WEFT_NO_HOOK)
 #define PRIORITIES 8
 
 weft_sched *wf_sched_default;
@@ -66,7 +67,7 @@ static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *s
     wf_store(&f->home, NULL);
     f->kept_errno = 0;
     f->class = 0;
-    f->flags = 0;
+    f->flags = wf_hook_flag(&wf_thread_self);
     wf_store(&f->sleeper.phase, WF_AWAKE);
     wf_store(&f->sleeper.bits, 0);
     f->fn = fn;

@@ -1,0 +1,154 @@
+/*
+ * base/raw.h: the system calls that libweft-hook stands in for, made past it: what this library does for a fiber must not
+ * come back as a call of that fiber. Each is as the function of its name in the C library, but no cancellation point.
+ *
+ * Under ThreadSanitizer they are the C library's: it watches those, and learns who handed what to whom.
+ */
+#ifndef WF_BASE_RAW_H
+#define WF_BASE_RAW_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/sanitizer.h"
+
+#if WF_TSAN
+#define WF_RAW(raw, libc) (libc)
+#else
+#define WF_RAW(raw, libc) (raw)
+#endif
+
+static inline ssize_t wf_raw_read(int fd, void *memory, size_t bytes)
+{
+    return WF_RAW(syscall(SYS_read, fd, memory, bytes), read(fd, memory, bytes));
+}
+
+static inline ssize_t wf_raw_write(int fd, const void *memory, size_t bytes)
+{
+    return WF_RAW(syscall(SYS_write, fd, memory, bytes), write(fd, memory, bytes));
+}
+
+static inline ssize_t wf_raw_readv(int fd, const struct iovec *parts, int count)
+{
+    return WF_RAW(syscall(SYS_readv, fd, parts, count), readv(fd, parts, count));
+}
+
+static inline ssize_t wf_raw_writev(int fd, const struct iovec *parts, int count)
+{
+    return WF_RAW(syscall(SYS_writev, fd, parts, count), writev(fd, parts, count));
+}
+
+/* The kernel takes an offset in two halves; where a register holds all of it the second one is not looked at. */
+static inline ssize_t wf_raw_preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
+{
+    return WF_RAW(syscall(SYS_preadv2, fd, parts, count, at, 0, flags), preadv2(fd, parts, count, at, flags));
+}
+
+static inline ssize_t wf_raw_pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
+{
+    return WF_RAW(syscall(SYS_pwritev2, fd, parts, count, at, 0, flags), pwritev2(fd, parts, count, at, flags));
+}
+
+static inline ssize_t wf_raw_recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from,
+                                      socklen_t *size)
+{
+    return WF_RAW(syscall(SYS_recvfrom, fd, memory, bytes, flags, from, size),
+                  recvfrom(fd, memory, bytes, flags, from, size));
+}
+
+static inline ssize_t wf_raw_sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to,
+                                    socklen_t size)
+{
+    return WF_RAW(syscall(SYS_sendto, fd, memory, bytes, flags, to, size), sendto(fd, memory, bytes, flags, to, size));
+}
+
+static inline ssize_t wf_raw_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    return WF_RAW(syscall(SYS_recvmsg, fd, message, flags), recvmsg(fd, message, flags));
+}
+
+static inline ssize_t wf_raw_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return WF_RAW(syscall(SYS_sendmsg, fd, message, flags), sendmsg(fd, message, flags));
+}
+
+static inline int wf_raw_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
+{
+    return WF_RAW((int)syscall(SYS_accept4, fd, from, size, flags), accept4(fd, from, size, flags));
+}
+
+static inline int wf_raw_connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+    return WF_RAW((int)syscall(SYS_connect, fd, to, size), connect(fd, to, size));
+}
+
+static inline int wf_raw_shutdown(int fd, int how)
+{
+    return WF_RAW((int)syscall(SYS_shutdown, fd, how), shutdown(fd, how));
+}
+
+static inline int wf_raw_close(int fd)
+{
+    return WF_RAW((int)syscall(SYS_close, fd), close(fd));
+}
+
+/* It may change *limit: pass one that is not needed any more. */
+static inline int wf_raw_ppoll(struct pollfd *fds, size_t count, struct timespec *limit)
+{
+    return WF_RAW((int)syscall(SYS_ppoll, fds, count, limit, NULL, 0), ppoll(fds, count, limit, NULL));
+}
+
+static inline int wf_raw_epoll_wait(int set, struct epoll_event *events, int room, int ms)
+{
+    return WF_RAW((int)syscall(SYS_epoll_pwait, set, events, room, ms, NULL, 0), epoll_wait(set, events, room, ms));
+}
+
+static inline int wf_raw_epoll_pwait2(int set, struct epoll_event *events, int room, const struct timespec *limit)
+{
+    return WF_RAW((int)syscall(SYS_epoll_pwait2, set, events, room, limit, NULL, 0),
+                  epoll_pwait2(set, events, room, limit, NULL));
+}
+
+static inline ssize_t wf_raw_sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+    return WF_RAW(syscall(SYS_sendfile, to, from, offset, bytes), sendfile(to, from, offset, bytes));
+}
+
+static inline ssize_t wf_raw_splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes,
+                                    unsigned flags)
+{
+    return WF_RAW(syscall(SYS_splice, from, from_offset, to, to_offset, bytes, flags),
+                  splice(from, from_offset, to, to_offset, bytes, flags));
+}
+
+static inline pid_t wf_raw_waitpid(pid_t pid, int *state, int flags)
+{
+    return WF_RAW((pid_t)syscall(SYS_wait4, pid, state, flags, NULL), waitpid(pid, state, flags));
+}
+
+static inline int wf_raw_nanosleep(const struct timespec *time)
+{
+    return WF_RAW((int)syscall(SYS_nanosleep, time, NULL), nanosleep(time, NULL));
+}
+
+/* An eventfd's. 0, or -1. */
+static inline int wf_raw_eventfd_write(int fd, uint64_t count)
+{
+    return wf_raw_write(fd, &count, sizeof count) == (ssize_t)sizeof count ? 0 : -1;
+}
+
+static inline int wf_raw_eventfd_read(int fd, uint64_t *count)
+{
+    return wf_raw_read(fd, count, sizeof *count) == (ssize_t)sizeof *count ? 0 : -1;
+}
+
+#endif
