@@ -44,7 +44,7 @@ bench: ## measure: coroutines, fibers, connections, timers; BENCH_ARGS="..." go 
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run
-	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers
