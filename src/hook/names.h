@@ -11,7 +11,8 @@
     X(__read_chk)                                                                                                      \
     X(readv)                                                                                                           \
     X(write)                                                                                                           \
-    X(writev) X(recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(send) X(sendto) X(sendmsg) X(recvmmsg)  \
+    X(writev)                                                                                                          \
+    X(recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(send) X(sendto) X(sendmsg) X(recvmmsg)            \
         X(sendmmsg) X(preadv2) X(preadv64v2) X(pwritev2) X(pwritev64v2) X(eventfd_read) X(eventfd_write) X(sendfile)   \
             X(sendfile64) X(splice) X(connect) X(accept) X(accept4) X(close) X(shutdown) X(dup2) X(dup3)               \
                 X(close_range) X(setsockopt) X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect)        \

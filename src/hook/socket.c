@@ -178,13 +178,10 @@ HOOK int dup3(int from, int to, int flags)
     return wf_real.dup3(from, to, flags);
 }
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-
+/* With a flag it closes nothing, or nothing that this table of descriptors has. */
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
-    if (wf_hooks_on && first <= last && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+    if (wf_hooks_on && first <= last && flags == 0)
         weft_forget(first, last);
     return wf_real.close_range(first, last, flags);
 }
