@@ -151,7 +151,7 @@ int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, voi
             *value = result;
         return 0;
     }
-    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind};
+    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind, .stays = o.stays};
     return wf_offload(&errand, value, deadline);
 }
 
