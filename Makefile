@@ -4,7 +4,8 @@ EXAMPLE ?= show
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
-export CTEST_PARALLEL_LEVEL := $(JOBS)
+# Tests wait more than they compute.
+export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
 .PHONY: help run test test-full test-mutants stress soak bench install check clean
