@@ -45,7 +45,7 @@ bench: ## measure: coroutines, fibers, connections, timers, hooks; BENCH_ARGS=".
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run
-	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook weft_hook_object
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers
