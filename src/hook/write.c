@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
@@ -152,6 +153,13 @@ static mode_t kind_of(int fd)
     return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
 }
 
+static bool is_tcp(int fd)
+{
+    int protocol = 0;
+    socklen_t size = sizeof protocol;
+    return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP;
+}
+
 /* A call that can only fail is the system's. */
 static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
 {
@@ -187,7 +195,7 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }
     if (flags & SPLICE_F_NONBLOCK) { /* of a blocking TCP socket it waits all the same */
-        if (kind_of(from) == S_IFSOCK && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
+        if (is_tcp(from) && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
             return -1;
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
