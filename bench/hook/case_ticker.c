@@ -1,6 +1,6 @@
 /*
- * case_ticker.c: 1,000 fibers each look up a name that /etc/hosts has, by getaddrinfo, on one worker, beside a ticker that
- * sleeps 1 ms again and again. The answer is by how much its gaps are over that, at the 99th hundredth, in ms.
+ * case_ticker.c: 1,000 fibers each look up a name that /etc/hosts has, by getaddrinfo, 20 times, on one worker, beside a ticker
+ * that sleeps 1 ms again and again. The answer is by how much its gaps are over that, at the 99th hundredth, in ms.
  */
 #include <netdb.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <weft/sched.h>
 #include <weft/sync.h>
 
-enum { LOOKUPS = 1000, MOST = 100000 };
+enum { LOOKUPS = 1000, EACH = 20, MOST = 100000 };
 
 static weft_waitgroup left;
 static bool over;
@@ -22,11 +22,13 @@ static size_t ticks;
 static void *looks_up(void *arg)
 {
     struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
-    int rc = getaddrinfo("localhost", "80", &hints, &found);
 
-    if (rc != 0)
-        case_fail("getaddrinfo: %s", gai_strerror(rc));
-    freeaddrinfo(found);
+    for (int i = 0; i < EACH; i++) {
+        int rc = getaddrinfo("localhost", "80", &hints, &found);
+        if (rc != 0)
+            case_fail("getaddrinfo: %s", gai_strerror(rc));
+        freeaddrinfo(found);
+    }
     weft_waitgroup_done(&left);
     return arg;
 }

@@ -255,7 +255,7 @@ static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, 
 /* A write for a helper to make: to a terminal, which takes what it can and waits for the rest. */
 struct writing {
     struct wf_away away;
-    int fd;
+    int fd; /* a duplicate: what the caller has may be closed meanwhile */
     size_t bytes;
     ssize_t written;
     char memory[];
@@ -265,6 +265,14 @@ static void write_there(struct wf_away *call)
 {
     struct writing *w = (struct writing *)call;
     w->written = wf_real.write(w->fd, w->memory, w->bytes);
+    int error = errno;
+    wf_real.close(w->fd);
+    errno = w->written < 0 ? error : 0;
+}
+
+static void let_go(struct wf_away *call)
+{
+    wf_real.close(((struct writing *)call)->fd);
 }
 
 static ssize_t write_away(int fd, const struct iovec *parts, int count)
@@ -273,7 +281,12 @@ static ssize_t write_away(int fd, const struct iovec *parts, int count)
     struct writing *w = malloc(sizeof *w + bytes);
     if (!w)
         return wf_fails(ENOMEM);
-    *w = (struct writing){.away.make = write_there, .fd = fd, .bytes = bytes};
+    *w = (struct writing){
+        .away = {.make = write_there, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = bytes};
+    if (w->fd < 0) { /* none is to be had: then the worker waits */
+        free(w);
+        return wf_real.writev(fd, parts, count);
+    }
     for (int i = 0; i < count; at += parts[i++].iov_len)
         memcpy(w->memory + at, parts[i].iov_base, parts[i].iov_len);
     if (!wf_away_to_its_end(&w->away, WEFT_OFFLOAD_CALL))
@@ -289,7 +302,7 @@ enum { SMALL = 256, ATOMIC = 4096 }; /* what a terminal that is ready has room f
 static ssize_t write_polled(int fd, const struct iovec *parts, int count)
 {
     struct wf_waiting w = {0};
-    struct stat st;
+    struct stat st = {0};
     int kept = errno;
     bool fifo = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode), terminal = S_ISCHR(st.st_mode);
     for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {

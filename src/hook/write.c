@@ -153,6 +153,8 @@ static mode_t kind_of(int fd)
     return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
 }
 
+#define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
+
 static bool is_tcp(int fd)
 {
     int protocol = 0;
@@ -189,8 +191,9 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
 {
     struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
     int kept = errno;
-    if (likely(!wf_hooked_here()) || !wf_may_wait() || cannot_be(from, from_at, to, to_at) ||
-        is_told_not_to(from, POLLIN, &in) || is_told_not_to(to, POLLOUT, &out) || pipes_do_not(from, to)) {
+    if (likely(!wf_hooked_here()) || bytes == 0 || flags & ~(unsigned)SPLICE_FLAGS || !wf_may_wait() ||
+        cannot_be(from, from_at, to, to_at) || is_told_not_to(from, POLLIN, &in) || is_told_not_to(to, POLLOUT, &out) ||
+        pipes_do_not(from, to)) {
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }
