@@ -27,25 +27,25 @@ static void count_broken_pipes(void)
     __atomic_store_n(&pipes_broken, 0, __ATOMIC_RELAXED);
 }
 
-static unsigned char *large(void)
+/* Made before anything runs, as that takes a while. */
+static unsigned char memory[LARGE];
+
+__attribute__((constructor)) static void make_pattern(void)
 {
-    unsigned char *memory = malloc(LARGE);
-    CHECK(memory != NULL);
     fill_pattern(memory, LARGE);
-    return memory;
 }
 
-static ssize_t by_send(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_send(int fd, size_t bytes)
 {
     return send(fd, memory, bytes, 0);
 }
 
-static ssize_t by_write(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_write(int fd, size_t bytes)
 {
     return write(fd, memory, bytes);
 }
 
-static ssize_t by_writev(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_writev(int fd, size_t bytes)
 {
     struct iovec parts[64];
     for (size_t i = 0; i < 64; i++)
@@ -54,19 +54,19 @@ static ssize_t by_writev(int fd, unsigned char *memory, size_t bytes)
     return writev(fd, parts, 64);
 }
 
-static ssize_t by_sendmsg(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_sendmsg(int fd, size_t bytes)
 {
     struct iovec parts[3] = {{memory, 1}, {memory + 1, bytes / 2}, {memory + 1 + bytes / 2, bytes - 1 - bytes / 2}};
     return sendmsg(fd, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 3}, 0);
 }
 
-static ssize_t by_pwritev2(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_pwritev2(int fd, size_t bytes)
 {
     struct iovec parts[2] = {{memory, bytes / 2}, {memory + bytes / 2, bytes - bytes / 2}};
     return pwritev2(fd, parts, 2, -1, 0);
 }
 
-static ssize_t by_sendfile(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_sendfile(int fd, size_t bytes)
 {
     int file = memfd_create("large", MFD_CLOEXEC);
     CHECK_INT(write(file, memory, bytes), ==, bytes);
@@ -77,7 +77,7 @@ static ssize_t by_sendfile(int fd, unsigned char *memory, size_t bytes)
     return n;
 }
 
-static ssize_t by_sendfile_at(int fd, unsigned char *memory, size_t bytes)
+static ssize_t by_sendfile_at(int fd, size_t bytes)
 {
     off_t at = 3;
     int file = memfd_create("large", MFD_CLOEXEC);
@@ -89,13 +89,12 @@ static ssize_t by_sendfile_at(int fd, unsigned char *memory, size_t bytes)
     return n;
 }
 
-static void check_all_is_sent(const int pair[2], ssize_t (*by)(int, unsigned char *, size_t), unsigned char *memory,
-                              size_t bytes)
+static void check_all_is_sent(const int pair[2], ssize_t (*by)(int, size_t), size_t bytes)
 {
     struct reader r = {.fd = pair[0], .after_ms = 20, .pause_ms = 1, .chunk = 65536};
     struct flow *reads = begin(read_slowly, &r);
     errno = 4321;
-    CHECK_INT(by(pair[1], memory, bytes), ==, bytes);
+    CHECK_INT(by(pair[1], bytes), ==, bytes);
     CHECK_INT(errno, ==, 4321);
     CHECK_INT(close(pair[1]), ==, 0);
     end(reads);
@@ -105,45 +104,53 @@ static void check_all_is_sent(const int pair[2], ssize_t (*by)(int, unsigned cha
 
 STATEMENT(a_large_transfer_over_tcp_is_made_in_full_by_every_call)
 {
-    static ssize_t (*const ways[])(int, unsigned char *, size_t) = {by_send,     by_write,    by_writev,     by_sendmsg,
-                                                                    by_pwritev2, by_sendfile, by_sendfile_at};
-    unsigned char *memory = large();
+    static ssize_t (*const ways[])(int, size_t) = {by_send,     by_write,    by_writev,     by_sendmsg,
+                                                   by_pwritev2, by_sendfile, by_sendfile_at};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         int pair[2];
         tcp_pair(pair);
-        check_all_is_sent(pair, ways[i], memory, LARGE);
+        check_all_is_sent(pair, ways[i], LARGE);
     }
-    free(memory);
 }
 
 STATEMENT(a_large_transfer_between_unix_sockets_is_made_in_full)
 {
-    static ssize_t (*const ways[])(int, unsigned char *, size_t) = {by_send, by_write, by_writev, by_sendmsg,
-                                                                    by_sendfile};
-    unsigned char *memory = large();
+    static ssize_t (*const ways[])(int, size_t) = {by_send, by_write, by_writev, by_sendmsg, by_sendfile};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         int pair[2];
         unix_pair(pair, SOCK_STREAM);
-        check_all_is_sent(pair, ways[i], memory, 2 * MIB);
+        check_all_is_sent(pair, ways[i], 2 * MIB);
     }
-    free(memory);
 }
 
 STATEMENT(a_mebibyte_goes_through_a_pipe_in_full)
 {
-    static ssize_t (*const ways[])(int, unsigned char *, size_t) = {by_write, by_writev, by_pwritev2, by_sendfile};
-    unsigned char *memory = large();
+    static ssize_t (*const ways[])(int, size_t) = {by_write, by_writev, by_pwritev2};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         int pair[2];
         CHECK_INT(pipe2(pair, O_CLOEXEC), ==, 0);
-        check_all_is_sent(pair, ways[i], memory, MIB);
+        check_all_is_sent(pair, ways[i], MIB);
     }
-    free(memory);
+}
+
+STATEMENT(sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
+{
+    int pair[2];
+    CHECK_INT(pipe2(pair, O_CLOEXEC), ==, 0);
+    CHECK_INT(by_sendfile(pair[1], MIB), ==, 65536);
+    struct reader r = {.fd = pair[0], .after_ms = 60, .chunk = 65536};
+    double start = now_ms();
+    struct flow *reads = begin(read_slowly, &r);
+    ssize_t n = by_sendfile(pair[1], MIB);
+    CHECK_AFTER(start, 60);
+    CHECK(n > 0 && n <= 65536);
+    close(pair[1]);
+    end(reads);
+    CHECK_INT(r.bytes, ==, 65536 + n);
 }
 
 STATEMENT(a_send_with_a_timeout_says_what_was_queued)
 {
-    unsigned char *memory = large();
     int pair[2];
     tcp_pair(pair);
     set_timeout(pair[1], SO_SNDTIMEO, 200);
@@ -167,37 +174,33 @@ STATEMENT(a_send_with_a_timeout_says_what_was_queued)
     end(reads);
     CHECK_INT(r.bytes, ==, n);
     CHECK(!r.wrong);
-    free(memory);
 }
 
-static void check_timeout(ssize_t (*by)(int, unsigned char *, size_t), unsigned char *memory)
+static void check_timeout(ssize_t (*by)(int, size_t))
 {
     int pair[2];
     unix_pair(pair, SOCK_STREAM);
     set_timeout(pair[1], SO_SNDTIMEO, 100);
     double start = now_ms();
-    CHECK_INT(by(pair[1], memory, LARGE), <, LARGE);
+    CHECK_INT(by(pair[1], LARGE), <, LARGE);
     CHECK_AFTER(start, 100);
     start = now_ms();
-    CHECK_ERRNO(by(pair[1], memory, 65536), EAGAIN);
+    CHECK_ERRNO(by(pair[1], 65536), EAGAIN);
     CHECK_AFTER(start, 100);
     close_pair(pair);
 }
 
 STATEMENT(every_call_that_sends_keeps_to_the_timeout)
 {
-    unsigned char *memory = large();
-    check_timeout(by_send, memory);
-    check_timeout(by_write, memory);
-    check_timeout(by_writev, memory);
-    check_timeout(by_sendmsg, memory);
-    check_timeout(by_pwritev2, memory);
-    free(memory);
+    check_timeout(by_send);
+    check_timeout(by_write);
+    check_timeout(by_writev);
+    check_timeout(by_sendmsg);
+    check_timeout(by_pwritev2);
 }
 
 STATEMENT(a_send_that_may_not_wait_does_not)
 {
-    unsigned char *memory = large();
     int pair[2];
     tcp_pair(pair);
     double start = now_ms();
@@ -212,68 +215,67 @@ STATEMENT(a_send_that_may_not_wait_does_not)
     CHECK_AT_ONCE(start);
     CHECK_BLOCKING(pair[1]);
     close_pair(pair);
-    free(memory);
 }
 
 STATEMENT(a_datagram_waits_for_room_and_is_sent_once_and_whole)
 {
-    int pair[2], seen = 0;
-    char memory[4096] = {0};
+    int pair[2];
+    size_t seen = 0;
+    char packet[4096] = {0};
     unix_pair(pair, SOCK_DGRAM);
-    while (send(pair[1], memory, sizeof memory, MSG_DONTWAIT) > 0)
+    while (send(pair[1], packet, sizeof packet, MSG_DONTWAIT) > 0)
         seen++;
     CHECK_INT(errno, ==, EAGAIN);
-    memory[0] = 'l';
-    struct reader r = {.fd = dup(pair[0]), .after_ms = 60, .chunk = sizeof memory, .most = sizeof memory};
+    packet[0] = 'l';
+    struct reader r = {.fd = dup(pair[0]), .after_ms = 60, .chunk = sizeof packet, .most = seen * sizeof packet};
     double start = now_ms();
     struct flow *reads = begin(read_slowly, &r);
-    CHECK_INT(send(pair[1], memory, sizeof memory, 0), ==, sizeof memory);
+    CHECK_INT(send(pair[1], packet, sizeof packet, 0), ==, sizeof packet);
     CHECK_AFTER(start, 60);
     end(reads);
-    for (int i = 1; i < seen; i++)
-        CHECK_INT(recv(pair[0], memory, sizeof memory, MSG_DONTWAIT), ==, sizeof memory);
-    CHECK_INT(recv(pair[0], memory, sizeof memory, MSG_DONTWAIT), ==, sizeof memory);
-    CHECK_INT(memory[0], ==, 'l');
-    CHECK_ERRNO(recv(pair[0], memory, sizeof memory, MSG_DONTWAIT), EAGAIN);
+    packet[0] = 0;
+    CHECK_INT(recv(pair[0], packet, sizeof packet, MSG_DONTWAIT), ==, sizeof packet);
+    CHECK_INT(packet[0], ==, 'l');
+    CHECK_ERRNO(recv(pair[0], packet, sizeof packet, MSG_DONTWAIT), EAGAIN);
     close_pair(pair);
 }
 
 STATEMENT(a_datagram_larger_than_the_buffer_is_never_split)
 {
     int pair[2], small = 4608;
-    static char memory[66000];
+    static char packet[66000];
     udp_pair(pair);
     CHECK_INT(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), ==, 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_INT(send(pair[0], memory, 60000, 0), ==, 60000);
-        CHECK_INT(recv(pair[1], memory, sizeof memory, 0), ==, 60000);
+        CHECK_INT(send(pair[0], packet, 60000, 0), ==, 60000);
+        CHECK_INT(recv(pair[1], packet, sizeof packet, 0), ==, 60000);
     }
-    CHECK_ERRNO(recv(pair[1], memory, sizeof memory, MSG_DONTWAIT), EAGAIN);
-    CHECK_ERRNO(send(pair[0], memory, 65508, 0), EMSGSIZE);
+    CHECK_ERRNO(recv(pair[1], packet, sizeof packet, MSG_DONTWAIT), EAGAIN);
+    CHECK_ERRNO(send(pair[0], packet, 65508, 0), EMSGSIZE);
     close_pair(pair);
     unix_pair(pair, SOCK_SEQPACKET);
     CHECK_INT(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), ==, 0);
-    CHECK_ERRNO(write(pair[0], memory, sizeof memory), EMSGSIZE);
+    CHECK_ERRNO(write(pair[0], packet, sizeof packet), EMSGSIZE);
     close_pair(pair);
 }
 
 STATEMENT(packets_in_order_are_each_sent_and_read_whole)
 {
     int pair[2];
-    char memory[4000];
+    char packet[4000];
     unix_pair(pair, SOCK_SEQPACKET);
     struct writer w = {pair[1], 40, "packet", 6};
     struct flow *writes = begin(write_later, &w);
     double start = now_ms();
-    CHECK_INT(read(pair[0], memory, sizeof memory), ==, 6);
+    CHECK_INT(read(pair[0], packet, sizeof packet), ==, 6);
     CHECK_AFTER(start, 40);
     end(writes);
     CHECK_INT(send(pair[1], "abcdef", 6, 0), ==, 6);
     CHECK_INT(send(pair[1], "gh", 2, 0), ==, 2);
-    CHECK_INT(recv(pair[0], memory, 4, MSG_WAITALL), ==, 4);
-    CHECK_INT(recv(pair[0], memory, 4, MSG_WAITALL), ==, 2);
+    CHECK_INT(recv(pair[0], packet, 4, MSG_WAITALL), ==, 4);
+    CHECK_INT(recv(pair[0], packet, 4, MSG_WAITALL), ==, 2);
     CHECK_INT(close(pair[1]), ==, 0);
-    CHECK_INT(recv(pair[0], memory, 4, 0), ==, 0);
+    CHECK_INT(recv(pair[0], packet, 4, 0), ==, 0);
     close(pair[0]);
 }
 
@@ -356,15 +358,25 @@ STATEMENT(a_send_that_waits_is_told_of_a_reset)
     fill(pair[0]);
     closes = (struct doer){pair[1], 60, just_close};
     resets = begin(do_later, &closes);
+    CHECK_ERRNO(send(pair[0], &c, 1, 0), ECONNRESET); /* what was sent was not read */
+    CHECK_INT(pipes_broken, ==, 0);
     CHECK_ERRNO(send(pair[0], &c, 1, 0), EPIPE);
     CHECK_INT(pipes_broken, ==, 1);
     end(resets);
     close(pair[0]);
+
+    CHECK_INT(pipe(pair), ==, 0);
+    fill(pair[1]);
+    closes = (struct doer){pair[0], 60, just_close};
+    resets = begin(do_later, &closes);
+    CHECK_ERRNO(write(pair[1], &c, 1), EPIPE);
+    CHECK_INT(pipes_broken, ==, 2);
+    end(resets);
+    close(pair[1]);
 }
 
 STATEMENT(a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why)
 {
-    unsigned char *memory = large();
     int pair[2];
     count_broken_pipes();
     tcp_pair(pair);
@@ -391,12 +403,10 @@ STATEMENT(a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why)
     CHECK_INT(pipes_broken, ==, 0);
     end(resets);
     close(pair[0]);
-    free(memory);
 }
 
 STATEMENT(a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises_the_signal)
 {
-    unsigned char *memory = large();
     int pair[2];
     count_broken_pipes();
     CHECK_INT(pipe2(pair, O_CLOEXEC), ==, 0);
@@ -410,7 +420,6 @@ STATEMENT(a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises
     CHECK_INT(r.bytes, ==, 100 * 4096);
     CHECK(!r.wrong);
     close(pair[1]);
-    free(memory);
 }
 
 static int descriptors_in(struct msghdr *m)
@@ -435,14 +444,14 @@ struct message_reader {
 static void read_messages(void *arg)
 {
     struct message_reader *r = arg;
-    static char memory[65536];
+    static char packet[65536];
     usleep(40000);
     for (;;) {
         union {
             struct cmsghdr header;
             char room[CMSG_SPACE(4 * sizeof(int))];
         } control;
-        struct msghdr m = {.msg_iov = &(struct iovec){memory, sizeof memory}, .msg_iovlen = 1};
+        struct msghdr m = {.msg_iov = &(struct iovec){packet, sizeof packet}, .msg_iovlen = 1};
         m.msg_control = &control;
         m.msg_controllen = sizeof control;
         ssize_t n = recvmsg(r->fd, &m, 0);
@@ -455,7 +464,6 @@ static void read_messages(void *arg)
 
 STATEMENT(a_descriptor_in_a_message_that_is_sent_in_pieces_arrives_once)
 {
-    unsigned char *memory = large();
     int pair[2];
     unix_pair(pair, SOCK_STREAM);
     struct message_reader r = {.fd = pair[0]};
@@ -474,7 +482,6 @@ STATEMENT(a_descriptor_in_a_message_that_is_sent_in_pieces_arrives_once)
     CHECK_INT(r.bytes, ==, 2 * MIB);
     CHECK_INT(r.descriptors, ==, 1);
     close(pair[0]);
-    free(memory);
 }
 
 static void read_word_later(void *arg)
@@ -500,28 +507,33 @@ STATEMENT(a_write_to_an_event_descriptor_waits_for_room)
     close(fd);
 }
 
-STATEMENT(messages_in_a_batch_wait_for_room_one_by_one)
+STATEMENT(messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
 {
-    int pair[2], before = 0;
-    char memory[4096] = {0};
-    struct iovec part = {memory, sizeof memory};
+    int pair[2];
+    size_t before = 0;
+    char packet[4096] = {0};
+    struct iovec part = {packet, sizeof packet};
     struct mmsghdr batch[3];
     unix_pair(pair, SOCK_DGRAM);
-    while (send(pair[1], memory, sizeof memory, MSG_DONTWAIT) > 0)
+    while (send(pair[1], packet, sizeof packet, MSG_DONTWAIT) > 0)
         before++;
-    CHECK_INT(recv(pair[0], memory, sizeof memory, 0), ==, sizeof memory);
+    CHECK_INT(recv(pair[0], packet, sizeof packet, 0), ==, sizeof packet);
     for (int i = 0; i < 3; i++)
         batch[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
-    struct reader r = {.fd = dup(pair[0]), .after_ms = 60, .chunk = sizeof memory, .most = 2 * sizeof memory};
+    struct reader r = {.fd = dup(pair[0]), .after_ms = 60, .chunk = sizeof packet, .most = before * sizeof packet};
     struct flow *reads = begin(read_slowly, &r);
     double start = now_ms();
     CHECK_INT(sendmmsg(pair[1], batch, 3, 0), ==, 3);
     CHECK_AFTER(start, 60);
     end(reads);
     for (int i = 0; i < 3; i++)
-        CHECK_INT(batch[i].msg_len, ==, sizeof memory);
+        CHECK_INT(batch[i].msg_len, ==, sizeof packet);
+    while (send(pair[1], packet, sizeof packet, MSG_DONTWAIT) > 0)
+        ;
     set_timeout(pair[1], SO_SNDTIMEO, 60);
+    start = now_ms();
     CHECK_ERRNO(sendmmsg(pair[1], batch, 3, 0), EAGAIN);
+    CHECK_AFTER(start, 60);
     close_pair(pair);
 }
 
@@ -535,4 +547,4 @@ STATEMENTS(transfer, a_large_transfer_over_tcp_is_made_in_full_by_every_call,
            a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why,
            a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises_the_signal,
            a_descriptor_in_a_message_that_is_sent_in_pieces_arrives_once, a_write_to_an_event_descriptor_waits_for_room,
-           messages_in_a_batch_wait_for_room_one_by_one)
+           messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
