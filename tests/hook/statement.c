@@ -17,17 +17,6 @@
 
 #include <weft/weft.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SLOW 1
-#endif
-#endif
-#ifndef SLOW
-#define SLOW 0
-#endif
-
 enum { LIMIT_S = 25 }; /* of one statement */
 
 struct flow {
@@ -57,12 +46,12 @@ double now_ms(void)
 
 double statement_gap_limit(void)
 {
-    return SLOW ? 500 : 50;
+    return STATEMENT_ASAN ? 500 : 50;
 }
 
 void check_time(const char *file, int line, double start, double ms)
 {
-    double took = now_ms() - start, most = ms > 0 ? 10 * ms + 500 : SLOW ? 500 : 100;
+    double took = now_ms() - start, most = ms > 0 ? 10 * ms + 500 : STATEMENT_ASAN ? 500 : 100;
     if (took < ms)
         test_failed(file, line, "it took %.3f ms, and should take %.0f", took, ms);
     if (took > most)

@@ -17,6 +17,18 @@
 
 #include "support/test.h"
 
+/* Whether AddressSanitizer is in the program: all is slower. */
+#if defined(__SANITIZE_ADDRESS__)
+#define STATEMENT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STATEMENT_ASAN 1
+#endif
+#endif
+#ifndef STATEMENT_ASAN
+#define STATEMENT_ASAN 0
+#endif
+
 /* Whether this is the run with plain threads: for the rare difference. */
 bool is_kernel(void);
 

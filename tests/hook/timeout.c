@@ -260,13 +260,13 @@ STATEMENT(each_direction_has_a_timeout_of_its_own)
     set_timeout(pair[0], SO_SNDTIMEO, 0);
     set_timeout(pair[0], SO_RCVTIMEO, 20);
     size_t bytes = fill(pair[0]);
-    struct reader r = {.fd = pair[1], .after_ms = 150, .chunk = 65536, .most = bytes};
+    struct reader r = {.fd = pair[1], .after_ms = 150, .chunk = 65536, .most = bytes, .keep = true};
     struct flow *reads = begin(read_slowly, &r);
     start = now_ms();
     CHECK_INT(send(pair[0], &c, 1, 0), ==, 1);
     CHECK_AFTER(start, 150);
     end(reads);
-    close(pair[0]);
+    close_pair(pair);
 }
 
 STATEMENT(a_timeout_on_a_duplicate_is_one_on_the_original)
