@@ -5,7 +5,6 @@
 #include "hook/peer.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -422,6 +421,30 @@ STATEMENT(a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises
     close(pair[1]);
 }
 
+static void take_no_more(int fd)
+{
+    CHECK_INT(shutdown(fd, SHUT_RD), ==, 0);
+}
+
+STATEMENT(a_send_that_waits_for_who_takes_no_more_is_epipe)
+{
+    int pair[2];
+    char c = 'x';
+    if (!is_kernel())
+        SKIP("poll(2) says nothing of it, so nobody who waits by it hears of it");
+    count_broken_pipes();
+    unix_pair(pair, SOCK_STREAM);
+    fill(pair[0]);
+    struct doer stops = {pair[1], 60, take_no_more};
+    struct flow *stopping = begin(do_later, &stops);
+    double start = now_ms();
+    CHECK_ERRNO(send(pair[0], &c, 1, 0), EPIPE);
+    CHECK_AFTER(start, 60);
+    CHECK_INT(pipes_broken, ==, 0); /* as it waited */
+    end(stopping);
+    close_pair(pair);
+}
+
 static int descriptors_in(struct msghdr *m)
 {
     int n = 0;
@@ -507,7 +530,7 @@ STATEMENT(a_write_to_an_event_descriptor_waits_for_room)
     close(fd);
 }
 
-STATEMENT(messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
+STATEMENT(messages_in_a_batch_wait_for_room_one_by_one)
 {
     int pair[2];
     size_t before = 0;
@@ -546,5 +569,6 @@ STATEMENTS(transfer, a_large_transfer_over_tcp_is_made_in_full_by_every_call,
            a_send_after_a_reset_is_econnreset_and_then_epipe, a_send_that_waits_is_told_of_a_reset,
            a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why,
            a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises_the_signal,
+           a_send_that_waits_for_who_takes_no_more_is_epipe,
            a_descriptor_in_a_message_that_is_sent_in_pieces_arrives_once, a_write_to_an_event_descriptor_waits_for_room,
            messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
