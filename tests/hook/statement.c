@@ -25,6 +25,7 @@ struct flow {
     bool is_thread;    /* const after begin */
     pthread_t thread;  /* valid if is_thread */
     weft_fiber *fiber; /* valid if not */
+    struct flow *next; /* in the list of those that leave */
     weft_event ended;  /* of a thread: set as its last deed; fibers wait for it without blocking their worker */
 };
 
@@ -151,16 +152,37 @@ struct flow *begin_elsewhere(void (*fn)(void *), void *arg)
     return begin_on(1, fn, arg);
 }
 
+static void release(struct flow *flow)
+{
+    if (flow->is_thread)
+        pthread_join(flow->thread, NULL);
+    free(flow);
+}
+
+/* Threads that have done their work, but may not have got the CPU to leave: no worker is to wait for that. */
+static struct flow *leaving; /* atomic */
+
+static void release_leaving(void)
+{
+    for (struct flow *f = leaving, *next; f; f = next) {
+        next = f->next;
+        release(f);
+    }
+    leaving = NULL;
+}
+
 void end(struct flow *flow)
 {
     if (!flow->is_thread) {
         weft_join(flow->fiber, NULL, WEFT_FOREVER);
-    } else {
-        if (sched)
-            weft_event_wait(&flow->ended, WEFT_FOREVER);
-        pthread_join(flow->thread, NULL);
+    } else if (sched) {
+        weft_event_wait(&flow->ended, WEFT_FOREVER);
+        flow->next = __atomic_load_n(&leaving, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(&leaving, &flow->next, flow, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            ;
+        return;
     }
-    free(flow);
+    release(flow);
 }
 
 /* --- the ticker --- */
@@ -258,6 +280,7 @@ double statement_gap(void (*body)(void))
         give_up("the ticker is blocked for good");
     if (weft_sched_stop(sched, weft_in(WEFT_SEC)) != 0)
         give_up("the statement has left flows behind");
+    release_leaving();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     weft_sched_free(sched);
     sched = NULL;
