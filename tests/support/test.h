@@ -112,13 +112,24 @@ size_t test_memory(void);
 #define TEST_14_(m, a, ...) m(a) TEST_13_(m, __VA_ARGS__)
 #define TEST_15_(m, a, ...) m(a) TEST_14_(m, __VA_ARGS__)
 #define TEST_16_(m, a, ...) m(a) TEST_15_(m, __VA_ARGS__)
-#define TEST_NTH_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, which, ...) which
+#define TEST_17_(m, a, ...) m(a) TEST_16_(m, __VA_ARGS__)
+#define TEST_18_(m, a, ...) m(a) TEST_17_(m, __VA_ARGS__)
+#define TEST_19_(m, a, ...) m(a) TEST_18_(m, __VA_ARGS__)
+#define TEST_20_(m, a, ...) m(a) TEST_19_(m, __VA_ARGS__)
+#define TEST_21_(m, a, ...) m(a) TEST_20_(m, __VA_ARGS__)
+#define TEST_22_(m, a, ...) m(a) TEST_21_(m, __VA_ARGS__)
+#define TEST_23_(m, a, ...) m(a) TEST_22_(m, __VA_ARGS__)
+#define TEST_24_(m, a, ...) m(a) TEST_23_(m, __VA_ARGS__)
+#define TEST_NTH_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, \
+                  a23, a24, which, ...)                                                                                \
+    which
 #define TEST_EACH_(m, ...)                                                                                             \
-    TEST_NTH_(__VA_ARGS__, TEST_16_, TEST_15_, TEST_14_, TEST_13_, TEST_12_, TEST_11_, TEST_10_, TEST_9_, TEST_8_,     \
-              TEST_7_, TEST_6_, TEST_5_, TEST_4_, TEST_3_, TEST_2_, TEST_1_, 0)                                        \
+    TEST_NTH_(__VA_ARGS__, TEST_24_, TEST_23_, TEST_22_, TEST_21_, TEST_20_, TEST_19_, TEST_18_, TEST_17_, TEST_16_,   \
+              TEST_15_, TEST_14_, TEST_13_, TEST_12_, TEST_11_, TEST_10_, TEST_9_, TEST_8_, TEST_7_, TEST_6_, TEST_5_, \
+              TEST_4_, TEST_3_, TEST_2_, TEST_1_, 0)                                                                   \
     (m, __VA_ARGS__)
 
-/* The program: its name and up to 16 tests, in the order they run. */
+/* The program: its name and up to 24 tests, in the order they run. */
 #define TESTS(program, ...)                                                                                            \
     int main(void)                                                                                                     \
     {                                                                                                                  \
