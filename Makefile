@@ -22,7 +22,7 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/setup run test
 	@tools/test quick
 
-test-full: ## the tests in all other builds (clang, other processors, valgrind), the clients and the mutants
+test-full: ## the tests in all other builds (clang, other processors, valgrind), the clients, python's tests under the hooks, the mutants
 	@tools/setup run test full clients
 	@tools/test full
 
