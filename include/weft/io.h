@@ -199,15 +199,16 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
 WEFT_API int weft_close(int fd);
 
 /**
- * For who closes a descriptor otherwise, or is about to have another one take its number (dup2, close_range): who waits on
- * it gets -EBADF, as with weft_close, and what is known about the number is forgotten. Close it right after.
+ * For who closes descriptors otherwise than by weft_close, or is about to have others take their numbers (dup2,
+ * close_range): who waits on any of `first` to `last` gets -EBADF, and what is known about the numbers is forgotten. Close
+ * them right after. In a child made by vfork(2), which has its parent's memory, it does nothing.
  *
- * Returns: nothing; a number that nothing is known about is left alone
+ * Returns: nothing; numbers that nothing is known about are left alone
  * Context: fiber | any thread
  * Blocks:  as weft_close
  * Owns:    nothing
  */
-WEFT_API void weft_forget(int fd);
+WEFT_API void weft_forget(unsigned first, unsigned last);
 
 /**
  * shutdown(2).

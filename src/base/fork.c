@@ -4,6 +4,9 @@
 #include "base/fork.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "base/barrier.h"
 
@@ -12,6 +15,12 @@ uint32_t wf_forks;
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER; /* held around a fork: no part joins meanwhile */
 static const struct wf_fork_steps *parts[WF_FORK_PARTS];    /* guarded by: joining */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pid_t home; /* the process; set when the first part joins, and by a fork */
+
+bool wf_fork_is_guest(void)
+{
+    return (pid_t)syscall(SYS_getpid) != home;
+}
 
 static void before(void)
 {
@@ -34,6 +43,7 @@ static void after(void)
 static void in_child(void)
 {
     wf_forks++;
+    home = (pid_t)syscall(SYS_getpid);
     wf_barrier_in_child();
     for (int i = 0; i < WF_FORK_PARTS; i++) {
         if (parts[i] && parts[i]->in_child)
@@ -44,6 +54,7 @@ static void in_child(void)
 
 static void set_up(void)
 {
+    home = (pid_t)syscall(SYS_getpid);
     pthread_atfork(before, after, in_child);
 }
 

@@ -13,6 +13,7 @@
 #ifndef WF_BASE_FORK_H
 #define WF_BASE_FORK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -38,6 +39,9 @@ struct wf_fork_steps {
 
 /* From now on these are the steps of a part; by its first lock, so that no fork can miss it. Any number of times. */
 void wf_fork_join(enum wf_fork_part part, const struct wf_fork_steps *steps);
+
+/* Whether this is a child of vfork(2): it has the memory of its parent, and nothing here is its own. Asks the kernel. */
+bool wf_fork_is_guest(void);
 
 /* How many forks this process is away from the first. What has kept another number is of before, and of nobody here. */
 extern WF_HIDDEN uint32_t wf_forks; /* const, but for a child that is alone */

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,6 +128,8 @@ static inline ssize_t wf_raw_splice(int from, off_t *from_offset, int to, off_t 
     return WF_RAW(syscall(SYS_splice, from, from_offset, to, to_offset, bytes, flags),
                   splice(from, from_offset, to, to_offset, bytes, flags));
 }
+
+pid_t waitpid(pid_t pid, int *state, int flags); /* of sys/wait.h, which takes the name `wait` */
 
 static inline pid_t wf_raw_waitpid(pid_t pid, int *state, int flags)
 {

@@ -494,7 +494,7 @@ void wf_fd_fresh(int fd)
     wf_watch_fire(fired);
 }
 
-bool wf_fd_is_used(struct wf_fd *e)
+static bool is_used(struct wf_fd *e)
 {
     if (wf_load(&e->word) & (WF_FD_BITS | WF_FD_USERS) || wf_load(&e->at[0]) != 0)
         return true;
@@ -502,6 +502,19 @@ bool wf_fd_is_used(struct wf_fd *e)
     bool is = e->waiters.first || e->threads || e->watch;
     wf_unlock(&e->lock);
     return is;
+}
+
+struct wf_fd *wf_fd_used(unsigned *fd, unsigned last)
+{
+    unsigned end = wf_load(&chunks_end) * CHUNK; /* none is known from there on */
+    for (; *fd <= last && *fd < end; ++*fd) {
+        struct wf_fd *e = wf_fd_look((int)*fd);
+        if (!e)
+            *fd |= CHUNK - 1;
+        else if (is_used(e))
+            return e;
+    }
+    return NULL;
 }
 
 void wf_fd_close(struct wf_fd *e)

@@ -186,8 +186,11 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
 /* The number is a new descriptor's: nothing that was known about it holds. */
 void wf_fd_fresh(int fd);
 
-/* Whether anything is known of it, or anybody is in a call on it or waits. What begins meanwhile is not seen. */
-bool wf_fd_is_used(struct wf_fd *e);
+/*
+ * The first of the numbers *fd to `last` that anything is known of, or that anybody waits on or is in a call on; *fd becomes
+ * its number. NULL: there is none. What begins meanwhile is not seen.
+ */
+struct wf_fd *wf_fd_used(unsigned *fd, unsigned last);
 
 /* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. close(2) follows. */
 void wf_fd_close(struct wf_fd *e);

@@ -12,6 +12,7 @@
 
 #include <weft/io.h>
 
+#include "base/fork.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -231,11 +232,15 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     }
 }
 
-void weft_forget(int fd)
+void weft_forget(unsigned first, unsigned last)
 {
-    struct wf_fd *e = wf_fd_look(fd);
-    if (e && wf_fd_is_used(e))
+    bool asked = false;
+    for (struct wf_fd *e; (e = wf_fd_used(&first, last)) != NULL; first++) {
+        if (!asked && wf_fork_is_guest())
+            return;
+        asked = true;
         wf_fd_close(e);
+    }
 }
 
 int weft_close(int fd)

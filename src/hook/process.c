@@ -1,0 +1,172 @@
+/*
+ * hook/process.c: the names that wait for children. One child that ends can be waited for by a descriptor; for any of
+ * several, and for one that stops, a helper waits, and takes nothing: the caller takes what there is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <weft/io.h>
+#include <weft/offload.h>
+
+#include "hook/away.h"
+#include "hook/real.h"
+#include "hook/wait.h"
+
+struct watching {
+    struct wf_away away;
+    idtype_t type;
+    id_t id;
+    int flags;
+};
+
+static void watch(struct wf_away *call)
+{
+    struct watching *w = (struct watching *)call;
+    siginfo_t info;
+    while (wf_real.waitid(w->type, w->id, &info, w->flags | WNOWAIT) != 0 && errno == EINTR)
+        ;
+    errno = 0;
+}
+
+/* Waits until one of them may have something to tell: false, and errno says why not. */
+static bool wait_for_any(idtype_t type, id_t id, int flags)
+{
+    struct watching *w = malloc(sizeof *w);
+    if (!w)
+        return false;
+    *w = (struct watching){.away.make = watch, .type = type, .id = id, .flags = flags};
+    if (!wf_away(&w->away, WEFT_OFFLOAD_CALL))
+        return false;
+    free(w);
+    return true;
+}
+
+static bool wait_for_end(idtype_t type, id_t id)
+{
+    bool is_open = type == P_PIDFD;
+    int fd = is_open ? (int)id : (int)syscall(SYS_pidfd_open, (pid_t)id, 0);
+    if (fd < 0)
+        return wait_for_any(type, id, WEXITED);
+    int rc = weft_wait_fd(fd, POLLIN, WEFT_FOREVER);
+    if (!is_open)
+        close(fd);
+    if (rc < 0)
+        errno = -rc;
+    return rc >= 0;
+}
+
+HOOK pid_t wait4(pid_t pid, int *state, int flags, struct rusage *usage)
+{
+    if (likely(!wf_hooked_here()) || flags & WNOHANG || !wf_may_wait())
+        return wf_real.wait4(pid, state, flags, usage);
+    int kept = errno;
+    for (;;) {
+        pid_t n = wf_real.wait4(pid, state, flags | WNOHANG, usage);
+        if (n != 0)
+            return n;
+        int what = WEXITED | (flags & (WUNTRACED | WCONTINUED)) | (flags & (int)(__WALL | __WCLONE | __WNOTHREAD));
+        bool there = pid > 0 && what == WEXITED ? wait_for_end(P_PID, (id_t)pid)
+                     : pid > 0                  ? wait_for_any(P_PID, (id_t)pid, what)
+                     : pid == -1                ? wait_for_any(P_ALL, 0, what)
+                                                : wait_for_any(P_PGID, pid == 0 ? (id_t)getpgrp() : (id_t)-pid, what);
+        if (!there)
+            return -1;
+        errno = kept;
+    }
+}
+
+HOOK pid_t waitpid(pid_t pid, int *state, int flags)
+{
+    return wait4(pid, state, flags, NULL);
+}
+
+HOOK pid_t wait(int *state)
+{
+    return wait4(-1, state, 0, NULL);
+}
+
+HOOK pid_t wait3(int *state, int flags, struct rusage *usage)
+{
+    return wait4(-1, state, flags, usage);
+}
+
+HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
+{
+    if (likely(!wf_hooked_here()) || flags & WNOHANG || !wf_may_wait())
+        return wf_real.waitid(type, id, info, flags);
+    int kept = errno;
+    for (;;) {
+        siginfo_t found = {0};
+        int rc = wf_real.waitid(type, id, &found, flags | WNOHANG);
+        if (rc != 0 || found.si_pid != 0) {
+            if (rc == 0 && info)
+                *info = found;
+            return rc;
+        }
+        bool ends = (flags & (WEXITED | WSTOPPED | WCONTINUED)) == WEXITED && (type == P_PID || type == P_PIDFD);
+        if (!(ends ? wait_for_end(type, id) : wait_for_any(type, id, flags & ~WNOWAIT)))
+            return -1;
+        errno = kept;
+    }
+}
+
+/* ---- commands ---- */
+
+struct command {
+    struct wf_away away;
+    int rc;
+    FILE *stream;
+    char text[];
+};
+
+static void run(struct wf_away *call)
+{
+    struct command *c = (struct command *)call;
+    c->rc = wf_real.system(c->text);
+}
+
+HOOK int system(const char *text)
+{
+    if (likely(!wf_hooked_here()) || !text || !wf_may_wait())
+        return wf_real.system(text);
+    size_t bytes = strlen(text) + 1;
+    struct command *c = malloc(sizeof *c + bytes);
+    if (!c)
+        return -1;
+    c->away = (struct wf_away){.make = run};
+    memcpy(c->text, text, bytes);
+    if (!wf_away(&c->away, WEFT_OFFLOAD_CALL))
+        return -1;
+    int rc = c->rc;
+    free(c);
+    return rc;
+}
+
+HOOK FILE *popen(const char *text, const char *mode)
+{
+    return wf_real.popen(text, mode);
+}
+
+static void end(struct wf_away *call)
+{
+    struct command *c = (struct command *)call;
+    c->rc = wf_real.pclose(c->stream);
+}
+
+HOOK int pclose(FILE *stream)
+{
+    if (likely(!wf_hooked_here()) || !wf_may_wait())
+        return wf_real.pclose(stream);
+    struct command *c = malloc(sizeof *c);
+    if (!c)
+        return wf_real.pclose(stream);
+    *c = (struct command){.away.make = end, .stream = stream};
+    if (!wf_away(&c->away, WEFT_OFFLOAD_CALL))
+        return -1;
+    int rc = c->rc;
+    free(c);
+    return rc;
+}

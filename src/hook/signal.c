@@ -1,0 +1,134 @@
+/*
+ * hook/signal.c: see signal.h.
+ *
+ * Which handler the user has set is kept here, and given back to who asks; all else about it is the kernel's. Only a
+ * handler is kept, never that there is none: so a child of vfork(2), which has our memory and sets everything to its
+ * default before it goes on to another program, changes nothing for us.
+ */
+#include "hook/signal.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "hook/real.h"
+
+#define FAR ((uintptr_t)64 << 20) /* no stack of a handler reaches further down */
+
+extern int __sigaction(int number, const struct sigaction *act, struct sigaction *before); /* the C library's own */
+
+__thread struct wf_handler wf_handler;
+
+typedef void handler_fn(int number, siginfo_t *info, void *context);
+
+static handler_fn *handlers[NSIG]; /* atomic: the user's, where ours is set */
+
+bool wf_still_in_handler(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here < wf_handler.frame && here >= wf_handler.lowest)
+        return true;
+    wf_handler.frame = 0; /* it was left by a jump */
+    return false;
+}
+
+/* What the kernel calls. (It passes all three whether they were asked for or not, as far as they are there.) */
+static void enter(int number, siginfo_t *info, void *context)
+{
+    handler_fn *fn = __atomic_load_n(&handlers[number], __ATOMIC_ACQUIRE);
+    struct wf_handler before = {wf_in_handler() ? wf_handler.frame : 0, wf_handler.lowest};
+    if (before.frame == 0) {
+        uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+        wf_handler.lowest = here > FAR ? here - FAR : 0;
+        wf_handler.frame = here;
+    }
+    if (fn)
+        fn(number, info, context);
+    wf_handler = before;
+}
+
+static bool is_ours(const struct sigaction *act)
+{
+    return act->sa_sigaction == enter;
+}
+
+/* A function of the user's, and none that another name of these functions has given away as what was set before. */
+static bool is_function(sighandler_t fn)
+{
+    return fn != SIG_DFL && fn != SIG_IGN && fn != SIG_ERR && fn != SIG_HOLD && fn != (sighandler_t)(void *)enter;
+}
+
+static bool is_number(int number)
+{
+    return number > 0 && number < NSIG && wf_hooks_on;
+}
+
+HOOK int sigaction(int number, const struct sigaction *act, struct sigaction *before)
+{
+    if (!is_number(number))
+        return __sigaction(number, act, before);
+    handler_fn *had = __atomic_load_n(&handlers[number], __ATOMIC_ACQUIRE);
+    struct sigaction ours, was;
+    if (act && is_function(act->sa_handler)) {
+        ours = *act;
+        ours.sa_sigaction = enter;
+        __atomic_store_n(&handlers[number], act->sa_sigaction, __ATOMIC_RELEASE);
+        act = &ours;
+    }
+    int rc = __sigaction(number, act, &was);
+    if (rc != 0) {
+        if (act == &ours)
+            __atomic_store_n(&handlers[number], had, __ATOMIC_RELEASE);
+        return rc;
+    }
+    if (before) {
+        *before = was;
+        if (is_ours(&was))
+            before->sa_sigaction = had;
+    }
+    return rc;
+}
+
+/* The same for the functions that know a handler and nothing else. */
+static sighandler_t set(sighandler_t (*how)(int, sighandler_t), int number, sighandler_t fn)
+{
+    if (!is_number(number))
+        return how(number, fn);
+    handler_fn *had = __atomic_load_n(&handlers[number], __ATOMIC_ACQUIRE);
+    bool is_new = is_function(fn);
+    if (is_new)
+        __atomic_store_n(&handlers[number], (handler_fn *)(void *)fn, __ATOMIC_RELEASE);
+    sighandler_t before = how(number, is_new ? (sighandler_t)(void *)enter : fn);
+    if (before == SIG_ERR && is_new)
+        __atomic_store_n(&handlers[number], had, __ATOMIC_RELEASE);
+    return before == (sighandler_t)(void *)enter ? (sighandler_t)(void *)had : before;
+}
+
+HOOK sighandler_t signal(int number, sighandler_t fn)
+{
+    return set(wf_real.signal, number, fn);
+}
+
+HOOK sighandler_t ssignal(int number, sighandler_t fn)
+{
+    return set(wf_real.ssignal, number, fn);
+}
+
+HOOK sighandler_t bsd_signal(int number, sighandler_t fn)
+{
+    return set(wf_real.signal, number, fn);
+}
+
+HOOK sighandler_t sysv_signal(int number, sighandler_t fn)
+{
+    return set(wf_real.sysv_signal, number, fn);
+}
+
+HOOK sighandler_t __sysv_signal(int number, sighandler_t fn)
+{
+    return set(wf_real.sysv_signal, number, fn);
+}
+
+HOOK sighandler_t sigset(int number, sighandler_t fn)
+{
+    return set(wf_real.sigset, number, fn);
+}

@@ -1,0 +1,173 @@
+/*
+ * hook/socket.c: the names that make connections, and those that end descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include <weft/io.h>
+#include <weft/offload.h>
+
+#include "hook/away.h"
+#include "hook/real.h"
+#include "hook/wait.h"
+
+HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
+{
+    struct wf_waiting w = {0};
+    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN)
+        return wf_real.accept4(fd, from, size, flags);
+    int made = weft_accept(fd, from, size, flags, w.until);
+    return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
+}
+
+HOOK int accept(int fd, struct sockaddr *from, socklen_t *size)
+{
+    return likely(!wf_hooked_here()) ? wf_real.accept(fd, from, size) : accept4(fd, from, size, 0);
+}
+
+/* ---- connect ---- */
+
+/* A connect(2) for a helper to make. */
+struct connecting {
+    struct wf_away away;
+    int fd; /* a duplicate: what the caller has may be closed meanwhile */
+    socklen_t size;
+    struct sockaddr_storage to;
+};
+
+static void make_connection(struct wf_away *call)
+{
+    struct connecting *c = (struct connecting *)call;
+    int rc = wf_real.connect(c->fd, (struct sockaddr *)&c->to, c->size), error = errno;
+    wf_real.close(c->fd);
+    errno = rc == 0 ? 0 : error;
+}
+
+static void let_go(struct wf_away *call)
+{
+    if (!call->made)
+        wf_real.close(((struct connecting *)call)->fd);
+}
+
+/* By a helper, which waits as the kernel does, its timeouts included: 0, or errno. */
+static int connect_away(int fd, const struct sockaddr *to, socklen_t size)
+{
+    struct connecting *c = malloc(sizeof *c);
+    if (!c)
+        return ENOMEM;
+    *c = (struct connecting){
+        .away = {.make = make_connection, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .size = size};
+    if (c->fd < 0) {
+        int error = errno;
+        free(c);
+        return error;
+    }
+    memcpy(&c->to, to, size);
+    if (!wf_away(&c->away, WEFT_OFFLOAD_NET))
+        return errno;
+    int error = c->away.error;
+    free(c);
+    return error;
+}
+
+static int type_of(int fd)
+{
+    int type = 0;
+    socklen_t size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : 0;
+}
+
+HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+    struct wf_waiting w = {0};
+    int kept = errno;
+    if (likely(!wf_hooked_here()) || !to || size < sizeof(sa_family_t) || size > sizeof(struct sockaddr_storage) ||
+        wf_wait_begin(&w, fd, POLLOUT) != WF_WAIT_AGAIN) {
+        errno = kept;
+        return wf_real.connect(fd, to, size);
+    }
+    int type = type_of(fd), error;
+    if ((type != SOCK_STREAM && type != SOCK_SEQPACKET) || to->sa_family == AF_UNSPEC) {
+        errno = kept;
+        return wf_real.connect(fd, to, size); /* there is nothing to wait for */
+    }
+    if (to->sa_family == AF_INET || to->sa_family == AF_INET6) {
+        error = -weft_connect(fd, to, size, w.until);
+        if (error == ETIMEDOUT && w.until.ns != WEFT_FOREVER.ns && weft_now().ns >= w.until.ns)
+            error = EINPROGRESS; /* what SO_SNDTIMEO ends with */
+    } else {
+        error = connect_away(fd, to, size);
+    }
+    errno = error ? error : kept;
+    return error ? -1 : 0;
+}
+
+/* ---- the end ---- */
+
+HOOK int close(int fd)
+{
+    if (likely(wf_hooks_on) && fd >= 0)
+        weft_forget((unsigned)fd, (unsigned)fd);
+    return wf_real.close(fd);
+}
+
+HOOK int shutdown(int fd, int how)
+{
+    return wf_real.shutdown(fd, how);
+}
+
+/* Whether a duplicate of it can be made: if not, what has the other number stays. */
+static bool is_open(int fd)
+{
+    int kept = errno;
+    bool is = fcntl(fd, F_GETFD) >= 0;
+    errno = kept;
+    return is;
+}
+
+HOOK int dup2(int from, int to)
+{
+    if (wf_hooks_on && from != to && to >= 0 && is_open(from))
+        weft_forget((unsigned)to, (unsigned)to);
+    return wf_real.dup2(from, to);
+}
+
+HOOK int dup3(int from, int to, int flags)
+{
+    if (wf_hooks_on && from != to && to >= 0 && !(flags & ~O_CLOEXEC) && is_open(from))
+        weft_forget((unsigned)to, (unsigned)to);
+    return wf_real.dup3(from, to, flags);
+}
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+HOOK int close_range(unsigned first, unsigned last, int flags)
+{
+    if (wf_hooks_on && first <= last && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+        weft_forget(first, last);
+    return wf_real.close_range(first, last, flags);
+}
+
+/*
+ * The kernel takes a negative time for "never wait", and says afterwards that there is no limit: who asks could not tell the
+ * two apart. So it gets the shortest limit that there is instead.
+ */
+HOOK int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    struct timeval t;
+    if (unlikely(level == SOL_SOCKET && value && size >= sizeof t && wf_hooks_on) &&
+        (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_RCVTIMEO_NEW || name == SO_SNDTIMEO_NEW)) {
+        memcpy(&t, value, sizeof t);
+        if (t.tv_sec < 0 && t.tv_usec >= 0 && t.tv_usec < 1000000) {
+            t = (struct timeval){.tv_usec = 1};
+            return wf_real.setsockopt(fd, level, name, &t, size);
+        }
+    }
+    return wf_real.setsockopt(fd, level, name, value, size);
+}

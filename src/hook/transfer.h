@@ -1,0 +1,35 @@
+/*
+ * hook/transfer.h: reading and writing, whatever the descriptor is.
+ *
+ * A socket is told not to wait by a flag of the call. What is no socket says so (ENOTSOCK): then pipes and the like are told by
+ * RWF_NOWAIT; what does not know that is polled first; and files are left to the system.
+ */
+#ifndef WF_HOOK_TRANSFER_H
+#define WF_HOOK_TRANSFER_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* In a fiber. As the system's, but that the fiber waits. */
+ssize_t wf_receive(int fd, struct msghdr *message, int flags);
+ssize_t wf_send(int fd, const struct msghdr *message, int flags);
+ssize_t wf_read_parts(int fd, const struct iovec *parts, int count);
+ssize_t wf_write_parts(int fd, const struct iovec *parts, int count);
+
+/* What is no socket. */
+ssize_t wf_read_other(int fd, const struct iovec *parts, int count);
+ssize_t wf_write_other(int fd, const struct iovec *parts, int count);
+
+struct wf_waiting;
+/* After `done` bytes: the rest of what MSG_WAITALL asked for, or of what a blocking call is to send. */
+ssize_t wf_receive_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
+ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done);
+
+/* The bytes of some parts together. */
+size_t wf_length(const struct iovec *parts, size_t count);
+
+/* Copies to `to` what comes after the first `skip` bytes of the parts, as far as there is room: how many parts that is. */
+size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, size_t count, size_t skip);
+
+#endif

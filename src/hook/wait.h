@@ -1,0 +1,54 @@
+/*
+ * hook/wait.h: letting the fiber wait where the kernel would let the thread. Nothing is kept between two calls: the
+ * descriptor's flags and timeouts are asked for when a call has found nothing.
+ */
+#ifndef WF_HOOK_WAIT_H
+#define WF_HOOK_WAIT_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weft/time.h>
+
+/* What a call that has found nothing does now. */
+enum wf_wait {
+    WF_WAIT_AGAIN, /* the descriptor may be ready: try again */
+    WF_WAIT_OVER,  /* it fails, with errno as it is */
+    WF_WAIT_BLOCK, /* this is no place to let a fiber wait: the system's call is to wait itself */
+};
+
+/* A call that waits: all zero at first. */
+struct wf_waiting {
+    bool begun; /* the rest is known */
+    weft_time until;
+    int events; /* what came at last, as poll(2) says it */
+};
+
+/*
+ * Lets the fiber wait until `fd` is ready for `events` (POLLIN or POLLOUT), no longer than its SO_RCVTIMEO or SO_SNDTIMEO
+ * says. Fails with EAGAIN if it has O_NONBLOCK or the time is over, with EBADF if it is closed meanwhile, and with
+ * ECANCELED if the fiber is cancelled. errno is as it was if it does not fail.
+ */
+enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events);
+
+/* The first part of that, without the wait: WF_WAIT_AGAIN: it may wait until w->until. */
+enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events);
+
+/* The same without timeouts, whatever its flags are: for descriptors that a call with a limit of its own polls. */
+enum wf_wait wf_wait_until(int fd, int events, weft_time until);
+
+/* Whether this is a place to let a fiber wait: not in a signal handler, and not in a child that vfork(2) has made. */
+bool wf_may_wait(void);
+
+/* errno of a negative result: -1. */
+static inline int wf_fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+/* The point in time that lies so far ahead; too far is for ever. */
+weft_time wf_ahead(long long seconds, long long nanoseconds);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * hook/write.c: the names that write. A blocking call writes all of it, as the kernel's does.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/sendfile.h>
+
+#include <weft/io.h>
+
+#include "hook/real.h"
+#include "hook/transfer.h"
+#include "hook/wait.h"
+
+HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+        return wf_real.sendmsg(fd, message, flags);
+    return wf_send(fd, message, flags);
+}
+
+HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
+{
+    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+        return wf_real.sendto(fd, memory, bytes, flags, to, size);
+    int kept = errno;
+    ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
+    if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN))
+        return n;
+    errno = kept;
+    struct iovec all = {(void *)memory, bytes};
+    struct msghdr message = {.msg_name = (void *)to, .msg_namelen = size, .msg_iov = &all, .msg_iovlen = 1};
+    return n < 0 ? wf_send(fd, &message, flags) : wf_send_rest(fd, &message, flags, (size_t)n);
+}
+
+HOOK ssize_t send(int fd, const void *memory, size_t bytes, int flags)
+{
+    if (likely(!wf_hooked_here()))
+        return wf_real.send(fd, memory, bytes, flags);
+    return sendto(fd, memory, bytes, flags, NULL, 0);
+}
+
+HOOK ssize_t write(int fd, const void *memory, size_t bytes)
+{
+    if (likely(!wf_hooked_here()) || bytes == 0)
+        return wf_real.write(fd, memory, bytes);
+    int kept = errno;
+    ssize_t n = sendto(fd, memory, bytes, 0, NULL, 0);
+    if (n >= 0 || errno != ENOTSOCK)
+        return n;
+    errno = kept;
+    return wf_write_other(fd, &(struct iovec){(void *)memory, bytes}, 1);
+}
+
+HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    return likely(!wf_hooked_here()) ? wf_real.writev(fd, parts, count) : wf_write_parts(fd, parts, count);
+}
+
+HOOK ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
+{
+    if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
+        return wf_real.pwritev2(fd, parts, count, at, flags);
+    return wf_write_parts(fd, parts, count);
+}
+
+HOOK ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)
+{
+    return pwritev2(fd, parts, count, at, flags);
+}
+
+HOOK int eventfd_write(int fd, eventfd_t value)
+{
+    return write(fd, &value, sizeof value) == (ssize_t)sizeof value ? 0 : -1;
+}
+
+HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
+        return wf_real.sendmmsg(fd, messages, count, flags);
+    int kept = errno;
+    unsigned n = 0;
+    for (count = count < 1024 ? count : 1024; n < count; n++) {
+        ssize_t bytes = sendmsg(fd, &messages[n].msg_hdr, flags);
+        if (bytes < 0)
+            break;
+        messages[n].msg_len = (unsigned)bytes;
+    }
+    if (n == 0 && count > 0)
+        return -1;
+    errno = kept;
+    return (int)n;
+}
+
+/* What this library's own call has done for us, with SIGPIPE as the system raises it. */
+static ssize_t told(ptrdiff_t n, int to)
+{
+    if (n >= 0)
+        return n;
+    int type;
+    socklen_t size = sizeof type;
+    if (n == -EPIPE && getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
+        raise(SIGPIPE);
+    return wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
+}
+
+HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+    struct wf_waiting w = {0};
+    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN)
+        return wf_real.sendfile(to, from, offset, bytes);
+    size_t done = 0;
+    ptrdiff_t n = 0;
+    while (done < bytes) {
+        n = weft_sendfile(to, from, offset, bytes - done, w.until);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done > 0 ? (ssize_t)done : told(n, to);
+}
+
+HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
+{
+    return sendfile(to, from, offset, bytes);
+}
+
+HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags)
+{
+    if (likely(!wf_hooked_here()) || flags & SPLICE_F_NONBLOCK || !wf_may_wait())
+        return wf_real.splice(from, from_at, to, to_at, bytes, flags);
+    return told(weft_splice(from, from_at, to, to_at, bytes, flags, WEFT_FOREVER), to);
+}
