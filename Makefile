@@ -37,14 +37,14 @@ soak: ## ten minutes of connections that are closed, reset and cancelled at rand
 	@tools/setup run test
 	@tools/test soak
 
-bench: ## measure: coroutines, fibers, connections, timers; BENCH_ARGS="..." go to all four programs
+bench: ## measure: coroutines, fibers, connections, timers, hooks; BENCH_ARGS="..." go to all five programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	status=0; for name in coro sched net timer; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
+	status=0; for name in coro sched net timer hook; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run
-	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers

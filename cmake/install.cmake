@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: both libraries, the headers, weft.pc and the CMake package.
+# What `cmake --install` puts where: the libraries, the headers, weft.pc, weft-hook.pc and the CMake package.
 #
 # The installed tree may be moved: weft.pc and the package find their prefix from where they lie, unless
 # CMAKE_INSTALL_LIBDIR or CMAKE_INSTALL_INCLUDEDIR was given as an absolute path.
@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(weft_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 set(weft_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(TARGETS weft weft_static EXPORT weftTargets
+install(TARGETS weft weft_static weft_hook EXPORT weftTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
@@ -33,9 +33,10 @@ if(weft_uring)
   set(weft_pc_uring " -luring")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${weft_pc_dir})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/weft-hook.pc.in ${PROJECT_BINARY_DIR}/weft-hook.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weft.pc ${PROJECT_BINARY_DIR}/weft-hook.pc DESTINATION ${weft_pc_dir})
 
-# The package: find_package(weft), then link weft::weft or weft::weft_static.
+# The package: find_package(weft), then link weft::weft or weft::weft_static, and weft::hook for the hooks.
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weftConfig.cmake.in ${PROJECT_BINARY_DIR}/weftConfig.cmake
   INSTALL_DESTINATION ${weft_package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake COMPATIBILITY SameMajorVersion)

@@ -5,9 +5,9 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
-
-#include "base/raw.h"
+#include <unistd.h>
 
 #define SPINS 100        /* about as long as a critical section takes */
 #define YIELDS 16        /* the holder may be waiting for this CPU */
@@ -25,7 +25,7 @@ void wf_lock_slowly(struct wf_lock *l)
         } else if (i < SPINS + YIELDS) {
             sched_yield();
         } else {
-            wf_raw_nanosleep(&(struct timespec){.tv_nsec = pause});
+            syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = pause}, NULL); /* not nanosleep(): see base/raw.h */
             pause = pause < LONGEST / 2 ? pause * 2 : LONGEST;
         }
     }

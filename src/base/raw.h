@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/sanitizer.h"
@@ -134,11 +133,6 @@ pid_t waitpid(pid_t pid, int *state, int flags); /* of sys/wait.h, which takes t
 static inline pid_t wf_raw_waitpid(pid_t pid, int *state, int flags)
 {
     return WF_RAW((pid_t)syscall(SYS_wait4, pid, state, flags, NULL), waitpid(pid, state, flags));
-}
-
-static inline int wf_raw_nanosleep(const struct timespec *time)
-{
-    return WF_RAW((int)syscall(SYS_nanosleep, time, NULL), nanosleep(time, NULL));
 }
 
 /* An eventfd's. 0, or -1. */

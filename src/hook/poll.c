@@ -62,6 +62,14 @@ HOOK int poll(struct pollfd *fds, nfds_t count, int ms)
     return polled(weft_poll(fds, count, ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS)));
 }
 
+static int found_in(const struct pollfd *fds, nfds_t count)
+{
+    int n = 0;
+    for (nfds_t i = 0; i < count; i++)
+        n += fds[i].revents != 0;
+    return n;
+}
+
 /* With a descriptor more, for signals. */
 static int poll_with(struct pollfd *fds, nfds_t count, weft_time until, const sigset_t *mask, int signals)
 {
@@ -74,9 +82,12 @@ static int poll_with(struct pollfd *fds, nfds_t count, weft_time until, const si
             memcpy(all, fds, count * sizeof *all);
         all[count] = (struct pollfd){.fd = signals, .events = POLLIN};
         n = polled(weft_poll(all, count + 1, until));
-        if (n >= 0)
-            n = wf_real.ppoll(fds, count, &at_once, mask); /* signals go through here */
+        if (n > 0 && all[count].revents != 0 &&
+            (n = wf_real.ppoll(fds, 0, &at_once, mask)) == 0) /* they go through here */
+            n = found_in(all, count);
     } while (n == 0 && weft_now().ns < until.ns);
+    for (nfds_t i = 0; n >= 0 && i < count; i++)
+        fds[i].revents = all[i].revents;
     int kept = errno;
     free(all);
     errno = kept;
@@ -164,6 +175,18 @@ static size_t gather(const struct sets *s, int count, struct pollfd *fds)
     return n;
 }
 
+/* After a poll: whether one of them is closed. What is hung up and not asked for that is not waited for any longer. */
+static bool is_any_closed(struct pollfd *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i].revents & POLLNVAL)
+            return true;
+        if (fds[i].revents && !(fds[i].events & READS) && !(fds[i].revents & fds[i].events))
+            fds[i].fd = -1;
+    }
+    return false;
+}
+
 static int select_until(struct sets *s, int count, weft_time until, bool only_looks, const sigset_t *mask)
 {
     int n = look(s, count, mask);
@@ -178,6 +201,8 @@ static int select_until(struct sets *s, int count, weft_time until, bool only_lo
         fds[waited++] = (struct pollfd){.fd = signals, .events = POLLIN};
     do {
         n = polled(weft_poll(fds, waited, until));
+        if (n > 0 && is_any_closed(fds, waited))
+            n = wf_fails(EBADF);
         if (n >= 0)
             n = look(s, count, mask);
     } while (n == 0 && weft_now().ns < until.ns); /* poll(2) tells more than is asked for here */

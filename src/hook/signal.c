@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <signal.h>
 
+#include <weft/fiber.h>
+
 #include "hook/real.h"
 
 #define FAR ((uintptr_t)64 << 20) /* no stack of a handler reaches further down */
@@ -22,27 +24,32 @@ typedef void handler_fn(int number, siginfo_t *info, void *context);
 
 static handler_fn *handlers[NSIG]; /* atomic: the user's, where ours is set */
 
-bool wf_still_in_handler(void)
+__attribute__((no_sanitize("address"))) bool wf_still_in_handler(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    if (here < wf_handler.frame && here >= wf_handler.lowest)
+    const struct wf_handler *h = &wf_handler;
+    if (h->fiber == weft_fiber_current() && here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark)
         return true;
-    wf_handler.frame = 0; /* it was left by a jump */
+    wf_handler.frame = NULL; /* it was left by a jump */
     return false;
 }
 
 /* What the kernel calls. (It passes all three whether they were asked for or not, as far as they are there.) */
 static void enter(int number, siginfo_t *info, void *context)
 {
+    static uint64_t marks = 0x9e3779b97f4a7c15;
     handler_fn *fn = __atomic_load_n(&handlers[number], __ATOMIC_ACQUIRE);
-    struct wf_handler before = {wf_in_handler() ? wf_handler.frame : 0, wf_handler.lowest};
-    if (before.frame == 0) {
-        uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-        wf_handler.lowest = here > FAR ? here - FAR : 0;
-        wf_handler.frame = here;
+    volatile uint64_t mark = __atomic_add_fetch(&marks, 2, __ATOMIC_RELAXED);
+    struct wf_handler before = wf_handler;
+    bool outermost = !wf_in_handler();
+    if (outermost) {
+        uintptr_t here = (uintptr_t)&mark;
+        wf_handler = (struct wf_handler){&mark, mark, weft_fiber_current(), here > FAR ? here - FAR : 0};
+        before.frame = NULL;
     }
     if (fn)
         fn(number, info, context);
+    mark = 0;
     wf_handler = before;
 }
 

@@ -77,7 +77,7 @@ TEST(attributes_that_cannot_be_had_are_einval)
         {.priority = 8},
         {.priority = -1},
         {.cost = -1},
-        {.flags = 1u << 9},
+        {.flags = 1u << 10},
         {.stack = WEFT_STACK_MIN - 1},
         {.stack = WEFT_STACK_MIN, .shared = pool},
         {.size = 3},
