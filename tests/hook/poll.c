@@ -192,7 +192,9 @@ STATEMENT(files_and_plain_devices_are_ready)
         CHECK_INT(fds[1].revents, ==, POLLIN | POLLOUT | POLLRDNORM);
         struct pollfd alone = {fd, POLLPRI, 99};
         double start = now_ms();
+        errno = 0;
         CHECK_INT(poll(&alone, 1, 30), ==, 0); /* never */
+        CHECK_INT(errno, ==, 0);
         CHECK_AFTER(start, 30);
         CHECK_INT(alone.revents, ==, 0);
         close(fd);
