@@ -176,8 +176,8 @@ WEFT_API int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int fla
 
 /**
  * connect(2). After -ETIMEDOUT or -ECANCELED the attempt may still be under way: close the socket. On a descriptor without
- * O_NONBLOCK, without io_uring, a helper makes it (weft/offload.h): then WEFT_NOW begins nothing, and a close is noticed
- * when the attempt ends.
+ * O_NONBLOCK, without io_uring, a helper makes it (weft/offload.h): then WEFT_NOW begins nothing, and after a close it goes on
+ * by itself until it ends.
  *
  * Returns: 0, or a negative errno; -EISCONN and -EALREADY as the system call says
  * Context: fiber | any thread

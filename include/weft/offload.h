@@ -40,6 +40,7 @@ typedef struct weft_offload_opts {
      * -ECANCELED; on the helper when fn has ended, or by the caller (with value NULL) if fn is never going to run.
      */
     void (*drop)(void *arg, void *value);
+    bool stays; /* once fn has begun its end is waited for, whatever comes: a failure says that fn has not run */
 } weft_offload_opts;
 
 /**
@@ -48,7 +49,7 @@ typedef struct weft_offload_opts {
  *
  * A call whose deadline passes, or whose fiber is cancelled, returns at once. If fn has not begun by then it never does;
  * if it has, the helper goes on to its end and the value is thrown away. So `arg`, and all that fn uses, must live until
- * fn has ended, whenever that is: weft_offload_with has a way to be told.
+ * fn has ended, whenever that is: weft_offload_with has a way to be told, and one to wait for that.
  *
  * Returns: 0, -ETIMEDOUT, -ECANCELED, -EAGAIN there is no thread to be had, or WEFT_NOW (fn does not run), -ENOMEM,
  *          -EINVAL no fn

@@ -29,10 +29,10 @@ static void drop(void *arg, void *value)
     free(call);
 }
 
-bool wf_away(struct wf_away *call, int kind)
+static bool make(struct wf_away *call, int kind, bool stays)
 {
     int kept = errno;
-    weft_offload_opts opts = {.size = sizeof opts, .kind = kind, .drop = drop};
+    weft_offload_opts opts = {.size = sizeof opts, .kind = kind, .drop = drop, .stays = stays};
     int rc = weft_offload_with(&opts, makes, call, NULL, WEFT_FOREVER);
     if (rc == 0) {
         errno = call->error ? call->error : kept;
@@ -43,4 +43,14 @@ bool wf_away(struct wf_away *call, int kind)
         drop(call, NULL);
     errno = -rc;
     return false;
+}
+
+bool wf_away(struct wf_away *call, int kind)
+{
+    return make(call, kind, false);
+}
+
+bool wf_away_to_its_end(struct wf_away *call, int kind)
+{
+    return make(call, kind, true);
 }

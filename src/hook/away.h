@@ -21,4 +21,7 @@ struct wf_away {
  */
 bool wf_away(struct wf_away *call, int kind);
 
+/* The same for one that uses what is the caller's: once it has begun its end is waited for. False: it has not. */
+bool wf_away_to_its_end(struct wf_away *call, int kind);
+
 #endif

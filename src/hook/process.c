@@ -3,6 +3,7 @@
  * several, and for one that stops, a helper waits, and takes nothing: the caller takes what there is.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -67,7 +68,7 @@ HOOK pid_t wait4(pid_t pid, int *state, int flags, struct rusage *usage)
         pid_t n = wf_real.wait4(pid, state, flags | WNOHANG, usage);
         if (n != 0)
             return n;
-        int what = WEXITED | (flags & (WUNTRACED | WCONTINUED)) | (flags & (int)(__WALL | __WCLONE | __WNOTHREAD));
+        int what = WEXITED | (flags & (WUNTRACED | WCONTINUED)) | (flags & (int)(__WALL | __WCLONE));
         bool there = pid > 0 && what == WEXITED ? wait_for_end(P_PID, (id_t)pid)
                      : pid > 0                  ? wait_for_any(P_PID, (id_t)pid, what)
                      : pid == -1                ? wait_for_any(P_ALL, 0, what)
@@ -93,9 +94,16 @@ HOOK pid_t wait3(int *state, int flags, struct rusage *usage)
     return wait4(-1, state, flags, usage);
 }
 
+static bool waits(int fd)
+{
+    int kept = errno, flags = fcntl(fd, F_GETFL);
+    errno = kept;
+    return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
 HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 {
-    if (likely(!wf_hooked_here()) || flags & WNOHANG || !wf_may_wait())
+    if (likely(!wf_hooked_here()) || flags & WNOHANG || (type == P_PIDFD && !waits((int)id)) || !wf_may_wait())
         return wf_real.waitid(type, id, info, flags);
     int kept = errno;
     for (;;) {
@@ -107,7 +115,7 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
             return rc;
         }
         bool ends = (flags & (WEXITED | WSTOPPED | WCONTINUED)) == WEXITED && (type == P_PID || type == P_PIDFD);
-        if (!(ends ? wait_for_end(type, id) : wait_for_any(type, id, flags & ~WNOWAIT)))
+        if (!(ends ? wait_for_end(type, id) : wait_for_any(type, id, flags & ~(WNOWAIT | (int)__WNOTHREAD))))
             return -1;
         errno = kept;
     }

@@ -32,7 +32,7 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
         if (n >= 0 || errno != EAGAIN) {
             if (n >= 0)
                 errno = kept;
-            if (n > 0 && flags & MSG_WAITALL && (size_t)n < bytes)
+            if (n > 0 && unlikely(wf_wants_more(flags)) && (size_t)n < bytes)
                 n = wf_receive_rest(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1},
                                     flags, (size_t)n, &w);
             return n;

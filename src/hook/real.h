@@ -29,6 +29,8 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+struct __res_state; /* of resolv.h, which has macros for common words */
+
 /* What the C library's headers declare only where it is asked for. */
 void __chk_fail(void) __attribute__((noreturn)); /* the C library's: a buffer is too small */
 HOOK sighandler_t bsd_signal(int number, sighandler_t fn);
@@ -124,6 +126,29 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
     X(sighandler_t, ssignal, (int number, sighandler_t fn), (number, fn))                                              \
     X(sighandler_t, sysv_signal, (int number, sighandler_t fn), (number, fn))                                          \
     X(sighandler_t, sigset, (int number, sighandler_t fn), (number, fn))                                               \
+    X(int, res_query, (const char *name, int class, int type, unsigned char *answer, int room),                        \
+      (name, class, type, answer, room))                                                                               \
+    X(int, res_search, (const char *name, int class, int type, unsigned char *answer, int room),                       \
+      (name, class, type, answer, room))                                                                               \
+    X(int, res_querydomain,                                                                                            \
+      (const char *name, const char *domain, int class, int type, unsigned char *answer, int room),                    \
+      (name, domain, class, type, answer, room))                                                                       \
+    X(int, res_send, (const unsigned char *message, int bytes, unsigned char *answer, int room),                       \
+      (message, bytes, answer, room))                                                                                  \
+    X(int, res_nquery,                                                                                                 \
+      (struct __res_state * state, const char *name, int class, int type, unsigned char *answer, int room),            \
+      (state, name, class, type, answer, room))                                                                        \
+    X(int, res_nsearch,                                                                                                \
+      (struct __res_state * state, const char *name, int class, int type, unsigned char *answer, int room),            \
+      (state, name, class, type, answer, room))                                                                        \
+    X(int, res_nquerydomain,                                                                                           \
+      (struct __res_state * state, const char *name, const char *domain, int class, int type, unsigned char *answer,   \
+       int room),                                                                                                      \
+      (state, name, domain, class, type, answer, room))                                                                \
+    X(int, res_nsend,                                                                                                  \
+      (struct __res_state * state, const unsigned char *message, int bytes, unsigned char *answer, int room),          \
+      (state, message, bytes, answer, room))                                                                           \
+    X(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (time, left))                             \
     X(int, system, (const char *command), (command))                                                                   \
     X(FILE *, popen, (const char *command, const char *mode), (command, mode))                                         \
     X(int, pclose, (FILE * stream), (stream))

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
+#include <threads.h>
 
 #include <weft/fiber.h>
 #include <weft/io.h>
@@ -113,7 +114,7 @@ HOOK unsigned sleep(unsigned seconds)
         errno = kept;
         return 0;
     }
-    return (unsigned)left.tv_sec + (left.tv_nsec >= WEFT_SEC / 2);
+    return (unsigned)left.tv_sec;
 }
 
 HOOK int usleep(useconds_t us)
@@ -122,4 +123,14 @@ HOOK int usleep(useconds_t us)
         return wf_real.usleep(us);
     struct timespec time = {us / 1000000, us % 1000000 * 1000L};
     return nanosleep(&time, NULL);
+}
+
+/* C11's: -1 for a signal, less for what is wrong. */
+HOOK int thrd_sleep(const struct timespec *time, struct timespec *left)
+{
+    if (likely(!wf_hooked_here()) || is_wrong(time) || !wf_may_wait())
+        return wf_real.thrd_sleep(time, left);
+    int kept = errno, error = sleep_until(wf_ahead(time->tv_sec, time->tv_nsec), left);
+    errno = kept;
+    return error ? -1 : 0;
 }

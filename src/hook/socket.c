@@ -7,19 +7,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <weft/io.h>
 #include <weft/offload.h>
 
 #include "hook/away.h"
 #include "hook/real.h"
+#include "hook/transfer.h"
 #include "hook/wait.h"
+
+/* A call that can only fail is the system's. */
+static bool accepts(int fd, int flags)
+{
+    int on = 0, kept = errno;
+    socklen_t size = sizeof on;
+    bool is = !(flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) &&
+              getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on;
+    errno = kept;
+    return is;
+}
 
 HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     struct wf_waiting w = {0};
-    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN)
+    int kept = errno;
+    if (likely(!wf_hooked_here()) || !accepts(fd, flags) || wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN) {
+        errno = kept;
         return wf_real.accept4(fd, from, size, flags);
+    }
     int made = weft_accept(fd, from, size, flags, w.until);
     return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
 }
@@ -74,6 +91,22 @@ static int connect_away(int fd, const struct sockaddr *to, socklen_t size)
     return error;
 }
 
+/* A copy of an address, if it is one that can be read: else it is for the kernel to say so. */
+static bool copy_address(struct sockaddr_storage *copy, const struct sockaddr *to, socklen_t size)
+{
+    if (!to || size < sizeof(sa_family_t) || size > sizeof *copy)
+        return false;
+    int kept = errno;
+    struct iovec mine = {copy, size}, theirs = {(void *)to, size};
+    ssize_t n = process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0);
+    if (n < 0 && errno != EFAULT) { /* it is not allowed here */
+        memcpy(copy, to, size);
+        n = (ssize_t)size;
+    }
+    errno = kept;
+    return n == (ssize_t)size;
+}
+
 static int type_of(int fd)
 {
     int type = 0;
@@ -85,12 +118,14 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    if (likely(!wf_hooked_here()) || !to || size < sizeof(sa_family_t) || size > sizeof(struct sockaddr_storage) ||
+    struct sockaddr_storage copy;
+    if (likely(!wf_hooked_here()) || !copy_address(&copy, to, size) ||
         wf_wait_begin(&w, fd, POLLOUT) != WF_WAIT_AGAIN) {
         errno = kept;
         return wf_real.connect(fd, to, size);
     }
     int type = type_of(fd), error;
+    to = (struct sockaddr *)&copy;
     if ((type != SOCK_STREAM && type != SOCK_SEQPACKET) || to->sa_family == AF_UNSPEC) {
         errno = kept;
         return wf_real.connect(fd, to, size); /* there is nothing to wait for */
@@ -143,13 +178,10 @@ HOOK int dup3(int from, int to, int flags)
     return wf_real.dup3(from, to, flags);
 }
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-
+/* With a flag it closes nothing, or nothing that this table of descriptors has. */
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
-    if (wf_hooks_on && first <= last && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+    if (wf_hooks_on && first <= last && flags == 0)
         weft_forget(first, last);
     return wf_real.close_range(first, last, flags);
 }
@@ -161,6 +193,8 @@ HOOK int close_range(unsigned first, unsigned last, int flags)
 HOOK int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
     struct timeval t;
+    if (unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT))
+        __atomic_store_n(&wf_low_marks, true, __ATOMIC_RELAXED);
     if (unlikely(level == SOL_SOCKET && value && size >= sizeof t && wf_hooks_on) &&
         (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_RCVTIMEO_NEW || name == SO_SNDTIMEO_NEW)) {
         memcpy(&t, value, sizeof t);

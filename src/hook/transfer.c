@@ -9,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include <weft/fiber.h>
+
 #include "hook/real.h"
 #include "hook/wait.h"
 
@@ -53,14 +55,54 @@ static bool goes_on(const struct wf_waiting *w, int fd)
     return !(w->events & POLLERR) || (ioctl(fd, FIONREAD, &there) == 0 && there > 0);
 }
 
-/* MSG_WAITALL: the rest of what was asked for, after `done` bytes. */
-ssize_t wf_receive_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
+bool wf_low_marks; /* atomic */
+
+/* How many bytes a call that has got `done` of them waits for: all by MSG_WAITALL, or what SO_RCVLOWAT says. */
+static size_t wanted(int fd, size_t bytes, int flags, size_t done)
 {
-    size_t bytes = wf_length(message->msg_iov, message->msg_iovlen);
-    int kept = errno;
-    if (flags & MSG_PEEK || !is_stream(fd))
+    if (flags & MSG_WAITALL)
+        return is_stream(fd) ? bytes : done;
+    int low = 1;
+    socklen_t size = sizeof low;
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &size) != 0 || low <= 1 || !is_stream(fd))
+        return done;
+    return (size_t)low < bytes ? (size_t)low : bytes;
+}
+
+static bool is_unix(int fd)
+{
+    int family = 0;
+    socklen_t size = sizeof family;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+}
+
+/*
+ * More than `done` bytes are to be there, and none are to be taken: poll(2) would say every time that there are some. So it
+ * is asked again and again.
+ */
+static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done, size_t bytes, struct wf_waiting *w)
+{
+    if (is_unix(fd) || (!w->begun && wf_wait_begin(w, fd, POLLIN) != WF_WAIT_AGAIN)) /* on AF_UNIX it does not wait */
         return (ssize_t)done;
-    while (done < bytes) {
+    for (weft_span pause = 100 * WEFT_US; done < bytes; pause = pause < 5 * WEFT_MS ? 2 * pause : pause) {
+        struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+        int over = wf_real.poll(&p, 1, 0);
+        ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
+        if (n > 0)
+            done = (size_t)n;
+        if (n <= 0 || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
+            break;
+    }
+    return (ssize_t)done;
+}
+
+ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
+{
+    int kept = errno;
+    size_t bytes = wanted(fd, wf_length(message->msg_iov, message->msg_iovlen), flags, done);
+    if (done < bytes && flags & MSG_PEEK)
+        done = (size_t)peek_rest(fd, message, flags, done, bytes, w);
+    while (done < bytes && !(flags & MSG_PEEK)) {
         enum wf_wait next = wf_wait_ready(w, fd, POLLIN);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && !goes_on(w, fd)))
             break;
@@ -83,7 +125,7 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
     for (;;) { /* what it was given is looked at when the kernel has: it may be no memory */
         ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
         if (n >= 0) {
-            if (n > 0 && flags & MSG_WAITALL && message->msg_controllen == 0 &&
+            if (n > 0 && wf_wants_more(flags) && message->msg_controllen == 0 &&
                 (size_t)n < wf_length(message->msg_iov, message->msg_iovlen))
                 n = wf_receive_rest(fd, message, flags, (size_t)n, &w);
             errno = kept;
@@ -217,33 +259,46 @@ static bool is_odd(int count)
     return count <= 0 || count > 1024;
 }
 
+/*
+ * The kernel is first to look at what it was given, as that may be no memory: by a call that takes and brings nothing if it has
+ * no bytes, which those of sockets do. (Before Linux 6.5 RWF_NOWAIT is not for sockets.)
+ */
 ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count))
+    if (is_odd(count) || is_file(fd))
+        return wf_real.readv(fd, parts, count);
+    int kept = errno;
+    ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
+    if (n >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP))
+        return n;
+    errno = kept;
+    if (wf_length(parts, (size_t)count) == 0)
         return wf_real.readv(fd, parts, count);
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
-    int kept = errno;
-    ssize_t n = wf_real.recvmsg(fd, &message, MSG_DONTWAIT);
-    if (n >= 0)
+    n = wf_receive(fd, &message, 0);
+    if (n >= 0 || errno != ENOTSOCK)
         return n;
-    int error = errno;
     errno = kept;
-    if (error == ENOTSOCK)
-        return wf_read_other(fd, parts, count);
-    if (error != EAGAIN || wf_length(parts, (size_t)count) == 0)
-        return wf_real.readv(fd, parts, count);
-    return wf_receive(fd, &message, 0);
+    return wf_read_other(fd, parts, count);
 }
 
 ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count))
+    if (is_odd(count) || is_file(fd))
         return wf_real.writev(fd, parts, count);
-    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
-    int kept = errno;
-    ssize_t n = wf_send(fd, &message, 0);
-    if (n >= 0 || errno != ENOTSOCK)
+    int kept = errno, type;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
+        errno = kept;
+        return wf_write_other(fd, parts, count);
+    }
+    ssize_t n = wf_real.pwritev2(fd, parts, count, -1, RWF_NOWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EOPNOTSUPP)
         return n;
     errno = kept;
-    return wf_write_other(fd, parts, count);
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    size_t bytes = wf_length(parts, (size_t)count);
+    if (n < 0)
+        return bytes == 0 ? wf_real.writev(fd, parts, count) : wf_send(fd, &message, 0);
+    return (size_t)n < bytes ? wf_send_rest(fd, &message, 0, (size_t)n) : n;
 }

@@ -7,6 +7,7 @@
 #ifndef WF_HOOK_TRANSFER_H
 #define WF_HOOK_TRANSFER_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -22,9 +23,19 @@ ssize_t wf_read_other(int fd, const struct iovec *parts, int count);
 ssize_t wf_write_other(int fd, const struct iovec *parts, int count);
 
 struct wf_waiting;
-/* After `done` bytes: the rest of what MSG_WAITALL asked for, or of what a blocking call is to send. */
-ssize_t wf_receive_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
+/*
+ * After `done` bytes: the rest of what MSG_WAITALL or SO_RCVLOWAT asks for, which one may do whom wf_wants_more is true for;
+ * and of what a blocking call is to send.
+ */
+ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
 ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done);
+
+extern bool wf_low_marks __attribute__((visibility("hidden"))); /* atomic: somebody has set an SO_RCVLOWAT */
+
+static inline bool wf_wants_more(int flags)
+{
+    return flags & MSG_WAITALL || __atomic_load_n(&wf_low_marks, __ATOMIC_RELAXED);
+}
 
 /* The bytes of some parts together. */
 size_t wf_length(const struct iovec *parts, size_t count);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 
 #include <weft/io.h>
 
@@ -105,11 +106,30 @@ static ssize_t told(ptrdiff_t n, int to)
     return wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
 }
 
+/* To a pipe: what fits, once anything does; one that has room for it takes it without a wait. */
+static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
+{
+    struct wf_waiting w = {0};
+    int kept = errno;
+    enum wf_wait next = wf_wait_ready(&w, to, POLLOUT);
+    if (next == WF_WAIT_OVER && errno != EAGAIN)
+        return -1;
+    errno = kept;
+    return wf_real.sendfile(to, from, offset, bytes);
+}
+
 HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
-    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN)
+    struct stat st;
+    int kept = errno;
+    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
+        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode))) {
+        errno = kept;
         return wf_real.sendfile(to, from, offset, bytes);
+    }
+    if (S_ISFIFO(st.st_mode))
+        return sendfile_to_pipe(to, from, offset, bytes);
     size_t done = 0;
     ptrdiff_t n = 0;
     while (done < bytes) {

@@ -321,6 +321,23 @@ int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uin
     return -EBADF;
 }
 
+bool wf_fd_link(struct wf_fd *e, uint32_t generation, struct wf_waiter *node, struct wf_sleeper *me)
+{
+    wf_lock(&e->lock);
+    bool there = wf_fd_generation(e) == generation;
+    if (there)
+        wf_waiters_add(&e->waiters, node, me);
+    wf_unlock(&e->lock);
+    return there;
+}
+
+void wf_fd_unlink(struct wf_fd *e, struct wf_waiter *node)
+{
+    wf_lock(&e->lock);
+    wf_waiters_remove(&e->waiters, node);
+    wf_unlock(&e->lock);
+}
+
 int wf_fd_wait_until(struct wf_fd *e, uint32_t generation, bool (*holds)(const void *arg), const void *arg,
                      weft_time deadline)
 {

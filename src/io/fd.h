@@ -171,6 +171,10 @@ struct pollfd;
 /* poll(2) until a time (INT64_MIN: look only), whatever signals come: the count, or a negative errno. */
 int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline);
 
+/* A waiter of one who also waits for something else; `node->data` is what it wants. False: it was closed. */
+bool wf_fd_link(struct wf_fd *e, uint32_t generation, struct wf_waiter *node, struct wf_sleeper *me);
+void wf_fd_unlink(struct wf_fd *e, struct wf_waiter *node);
+
 /* A call on it is in the ring of this set. */
 void wf_fd_in_ring(struct wf_fd *e, uint32_t set);
 

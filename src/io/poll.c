@@ -85,12 +85,7 @@ static bool link_all(struct wf_sleeper *me, void *arg)
         struct place *p = &all->places[i];
         if (!p->armed)
             continue;
-        wf_lock(&p->e->lock);
-        bool there = wf_fd_generation(p->e) == p->generation;
-        if (there)
-            wf_waiters_add(&p->e->waiters, &p->node, me);
-        wf_unlock(&p->e->lock);
-        if (!there)
+        if (!wf_fd_link(p->e, p->generation, &p->node, me))
             return false;
     }
     return true;
@@ -102,9 +97,7 @@ static void unlink_all(const struct wait_for *all, struct wf_set *set)
         struct place *p = &all->places[i];
         if (!p->armed)
             continue;
-        wf_lock(&p->e->lock);
-        wf_waiters_remove(&p->e->waiters, &p->node);
-        wf_unlock(&p->e->lock);
+        wf_fd_unlink(p->e, &p->node);
         disarm(set, p);
     }
 }
@@ -135,6 +128,25 @@ static int arm_all(struct wait_for *all, struct wf_set *set)
         }
     }
     return rc;
+}
+
+/* Leaves out what cannot be waited for, as it is always ready or never will be: false, there is none. */
+WF_COLD static bool leave_out(struct wait_for *all)
+{
+    int probe = wf_sys_epoll_create(), kept = errno;
+    bool any = false;
+    for (size_t i = 0; probe >= 0 && i < all->count; i++) {
+        struct place *p = &all->places[i];
+        struct epoll_event none = {0};
+        if (p->e && epoll_ctl(probe, EPOLL_CTL_ADD, p->fd, &none) != 0 && errno == EPERM) {
+            p->e = NULL;
+            any = true;
+        }
+    }
+    if (probe >= 0)
+        wf_raw_close(probe);
+    errno = kept;
+    return any;
 }
 
 static int wait_once(struct wait_for *all, weft_time deadline)
@@ -191,6 +203,8 @@ static int poll_in_fiber(struct pollfd *fds, struct wait_for *all, weft_time dea
         int rc = wait_once(all, until);
         if (is_past(deadline) && (rc == 0 || rc == -ETIMEDOUT)) /* what wakes us may be for others */
             return look_at_all(fds, all);
+        if (rc == -EPERM && leave_out(all))
+            continue;
         if (rc < 0 && rc != -ETIMEDOUT && rc != -EBADF) /* that is for look_at_all to say */
             return rc;
     }

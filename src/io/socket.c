@@ -143,6 +143,10 @@ WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t 
 
 /* connect(2) on a blocking descriptor, by a helper, which has a descriptor of its own: ours may be closed meanwhile. */
 struct connecting {
+    struct wf_errand_end closed; /* ours is. The first member: it is found by that */
+    struct wf_waiter node;       /* guarded by: e->lock */
+    struct wf_fd *e;
+    uint32_t generation;
     int fd, result;
     socklen_t size;
     struct sockaddr_storage to;
@@ -163,17 +167,36 @@ static void drop_connecting(void *arg, void *value)
     wf_sys_free(c);
 }
 
-WF_COLD static int connect_by_helper(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
+static bool link_to_close(struct wf_errand_end *end, struct wf_sleeper *me)
+{
+    struct connecting *c = (struct connecting *)end;
+    c->node.data = (void *)(uintptr_t)WF_FD_TOLD; /* no event, only a close */
+    return wf_fd_link(c->e, c->generation, &c->node, me);
+}
+
+static void unlink_from_close(struct wf_errand_end *end)
+{
+    struct connecting *c = (struct connecting *)end;
+    wf_fd_unlink(c->e, &c->node);
+}
+
+WF_COLD static int connect_by_helper(struct wf_fd *e, uint32_t generation, int fd, const struct sockaddr *to,
+                                     socklen_t size, weft_time deadline)
 {
     int kept = errno;
     struct connecting *c = wf_sys_malloc(sizeof *c);
     if (!c)
         return -ENOMEM;
-    *c = (struct connecting){.fd = (int)wf_negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept), .size = size};
+    *c = (struct connecting){.closed = {link_to_close, unlink_from_close, -EBADF},
+                             .e = e,
+                             .generation = generation,
+                             .fd = (int)wf_negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept),
+                             .size = size};
     memcpy(&c->to, to, size);
-    struct wf_errand errand = {.fn = connect_on_helper, .arg = c, .drop = drop_connecting, .kind = WEFT_OFFLOAD_NET};
+    struct wf_errand errand = {
+        .fn = connect_on_helper, .arg = c, .drop = drop_connecting, .end = &c->closed, .kind = WEFT_OFFLOAD_NET};
     int rc = c->fd < 0 ? c->fd : wf_offload(&errand, NULL, deadline);
-    if (rc == -ETIMEDOUT || rc == -ECANCELED)
+    if (rc == -ETIMEDOUT || rc == -ECANCELED || (rc == -EBADF && c->fd >= 0))
         return rc;
     if (rc == 0)
         rc = c->result;
@@ -206,7 +229,7 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     if (rc == -EAGAIN) {
         bool away = may_wait(fd, to, size, deadline);
         if (away)
-            rc = connect_by_helper(fd, to, size, deadline);
+            rc = connect_by_helper(e, generation, fd, to, size, deadline);
         if (!wf_fd_enter(e, generation, 0))
             return -EBADF;
         if (!away)

@@ -380,7 +380,7 @@ static void complete_poll(struct uring *p, uint32_t ticket, int32_t result, bool
     if (result >= 0)
         wf_fd_event(q->fd, q->generation, (uint32_t)result);
     else if (result != -ECANCELED)
-        wf_fd_fail(q->fd, q->generation, result);
+        wf_fd_fail(q->fd, q->generation, result == -EINVAL ? -EPERM : result); /* a kind that has nothing to wait for */
     if (!more)
         free_poll(p, q);
     else if (wanted)

@@ -25,7 +25,33 @@ static void count_watch(int change)
         wf_store(&w->counts.watches, w->counts.watches + (size_t)change);
 }
 
-/* 0, -ETIMEDOUT or -ECANCELED; *state is what the job was in when nobody waited for it any more. */
+struct waiting {
+    struct wf_errand_end *end;
+    bool came; /* it had come before we slept */
+};
+
+/* The commit step where something else may end the wait. */
+static bool link_and_unlock(struct wf_sleeper *me, void *arg)
+{
+    struct waiting *w = arg;
+    w->came = !w->end->link(w->end, me);
+    wf_unlock(&wf_pool_lock);
+    return !w->came;
+}
+
+/* As wf_wait_unlocking. */
+static int wait_for_either(struct wf_errand_end *end, struct wf_sleeper *me, weft_time deadline)
+{
+    if (!end)
+        return wf_wait_unlocking(me, "helper", &wf_pool_lock, deadline);
+    struct waiting w = {.end = end};
+    int rc = wf_wait(me, "helper", link_and_unlock, &w, deadline);
+    if (!w.came)
+        end->unlink(end);
+    return w.came ? end->why : rc;
+}
+
+/* 0, -ETIMEDOUT, -ECANCELED or what else has ended it; *state is what the job was in when nobody waited for it any more. */
 static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline, enum wf_job_state *state)
 {
     int rc = 0;
@@ -33,7 +59,7 @@ static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline,
     wf_lock(&wf_pool_lock);
     if (j->state == WF_JOB_QUEUED || j->state == WF_JOB_RUNNING) {
         j->who = me;
-        rc = wf_wait_unlocking(me, "helper", &wf_pool_lock, deadline);
+        rc = wait_for_either(j->errand.end, me, deadline);
         woken = rc == 0;
         wf_lock(&wf_pool_lock);
     }
@@ -65,7 +91,7 @@ static int check_begin(const struct wf_sleeper *me, weft_time deadline)
 
 static int never_begins(const struct wf_errand *errand, int why)
 {
-    if (errand->drop && (why == -ETIMEDOUT || why == -ECANCELED))
+    if (errand->drop && (why == -ETIMEDOUT || why == -ECANCELED || (errand->end && why == errand->end->why)))
         errand->drop(errand->arg, NULL);
     return why;
 }
@@ -125,7 +151,7 @@ int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, voi
             *value = result;
         return 0;
     }
-    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind};
+    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind, .stays = o.stays};
     return wf_offload(&errand, value, deadline);
 }
 

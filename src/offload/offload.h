@@ -10,14 +10,23 @@
 #include <weft/offload.h>
 #include <weft/time.h>
 
+struct wf_sleeper;
+
+/* What else may end the wait for a call: whoever it links `me` with, which settles it with a negative errno. */
+struct wf_errand_end {
+    bool (*link)(struct wf_errand_end *end, struct wf_sleeper *me); /* false: it has come already. Runs under a lock */
+    void (*unlink)(struct wf_errand_end *end);
+    int why; /* the result if it has come already */
+};
+
 /* A call for a helper to make. */
 struct wf_errand {
     weft_fn *fn;
     void *arg;
     void (*drop)(void *arg, void *value); /* see weft_offload_opts; may be NULL */
+    struct wf_errand_end *end;            /* may be NULL; not with `stays` */
     int kind;
-    bool
-        stays; /* once it has begun its end is waited for, whatever comes: what it uses may lie on the caller's stack */
+    bool stays; /* once it has begun its end is waited for, whatever comes: what it uses may be on the caller's stack */
 };
 
 /*
