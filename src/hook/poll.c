@@ -280,6 +280,8 @@ static int epoll_until(int set, struct epoll_event *events, int room, weft_time 
         n = polled(weft_poll(fds, signals < 0 ? 1 : 2, until));
         if (n > 0 && fds[0].revents & POLLNVAL)
             n = wf_fails(EBADF);
+        else if (n > 0 && signals >= 0 && fds[1].revents != 0)
+            n = wf_real.ppoll(NULL, 0, &at_once, mask); /* epoll_pwait(2) lets none through if it is not to wait */
         if (n >= 0)
             n = wf_real.epoll_pwait(set, events, room, 0, mask);
     } while (n == 0 && weft_now().ns < until.ns);

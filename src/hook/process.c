@@ -153,11 +153,6 @@ HOOK int system(const char *text)
     return rc;
 }
 
-HOOK FILE *popen(const char *text, const char *mode)
-{
-    return wf_real.popen(text, mode);
-}
-
 static void end(struct wf_away *call)
 {
     struct command *c = (struct command *)call;

@@ -116,11 +116,6 @@ static int bare_close(int fd)
     return (int)syscall(SYS_close, fd);
 }
 
-static int bare_shutdown(int fd, int how)
-{
-    return (int)syscall(SYS_shutdown, fd, how);
-}
-
 static int bare_dup3(int from, int to, int flags)
 {
     return (int)syscall(SYS_dup3, from, to, flags);

@@ -72,7 +72,6 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
     X(int, accept, (int fd, struct sockaddr *from, socklen_t *size), (fd, from, size))                                 \
     X(int, accept4, (int fd, struct sockaddr *from, socklen_t *size, int flags), (fd, from, size, flags))              \
     X(int, close, (int fd), (fd))                                                                                      \
-    X(int, shutdown, (int fd, int how), (fd, how))                                                                     \
     X(int, dup2, (int from, int to), (from, to))                                                                       \
     X(int, dup3, (int from, int to, int flags), (from, to, flags))                                                     \
     X(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags))                              \
@@ -150,7 +149,6 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
       (state, message, bytes, answer, room))                                                                           \
     X(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (time, left))                             \
     X(int, system, (const char *command), (command))                                                                   \
-    X(FILE *, popen, (const char *command, const char *mode), (command, mode))                                         \
     X(int, pclose, (FILE * stream), (stream))
 
 #define MEMBER(type, name, parameters, arguments) type(*name) parameters;

@@ -155,6 +155,9 @@ int weft_hook_report(FILE *out)
             names[i], base_name(path));
     }
     dl_iterate_phdr(look_at_object, &r);
+    fprintf(out,
+            "weft-hook: these need no hook, as they do not wait or nothing is kept: shutdown popen socket socketpair "
+            "pipe2 dup fcntl ioctl getsockopt epoll_ctl fork vfork\n");
     fprintf(out, "weft-hook: %s, driver %s: %d of %d names are live, %d go past them\n", wf_hooks_on ? "on" : "off",
             weft_io_backend(), live, NAMES, r.past);
     return r.past;

@@ -160,7 +160,12 @@ HOOK int res_nsend(res_state state, const unsigned char *message, int bytes, uns
         .how = BY_NSEND, .state = state, .message = message, .message_bytes = bytes, .answer = answer, .room = room});
 }
 
-#define OLDER(name) HOOK __typeof__(name) __##name __attribute__((alias(#name), copy(name)));
+#if defined(__has_attribute) && __has_attribute(copy)
+#define COPY(name) , copy(name)
+#else
+#define COPY(name)
+#endif
+#define OLDER(name) HOOK __typeof__(name) __##name __attribute__((alias(#name) COPY(name)));
 OLDER(res_query)
 OLDER(res_search)
 OLDER(res_querydomain)

@@ -150,11 +150,6 @@ HOOK int close(int fd)
     return wf_real.close(fd);
 }
 
-HOOK int shutdown(int fd, int how)
-{
-    return wf_real.shutdown(fd, how);
-}
-
 /* Whether a duplicate of it can be made: if not, what has the other number stays. */
 static bool is_open(int fd)
 {

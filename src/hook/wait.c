@@ -54,15 +54,6 @@ static weft_time limit_of(int fd, int events)
     return none ? WEFT_FOREVER : wf_ahead(t.tv_sec, t.tv_usec * 1000LL);
 }
 
-enum wf_wait wf_wait_until(int fd, int events, weft_time until)
-{
-    int n = weft_wait_fd(fd, (unsigned)events, until);
-    if (n >= 0 || n == -EPERM)
-        return WF_WAIT_AGAIN;
-    errno = n == -ETIMEDOUT ? EAGAIN : -n;
-    return WF_WAIT_OVER;
-}
-
 enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
 {
     int flags = fcntl(fd, F_GETFL);

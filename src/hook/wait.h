@@ -35,9 +35,6 @@ enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events);
 /* The first part of that, without the wait: WF_WAIT_AGAIN: it may wait until w->until. */
 enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events);
 
-/* The same without timeouts, whatever its flags are: for descriptors that a call with a limit of its own polls. */
-enum wf_wait wf_wait_until(int fd, int events, weft_time until);
-
 /* Whether this is a place to let a fiber wait: not in a signal handler, and not in a child that vfork(2) has made. */
 bool wf_may_wait(void);
 
