@@ -113,6 +113,36 @@ static void *gives_up(void *arg)
     return ptr(rc);
 }
 
+static void *stays_to_the_end(void *arg)
+{
+    void *value = NULL;
+    weft_offload_opts opts = {.size = sizeof opts, .stays = true};
+    int rc = weft_offload_with(&opts, passes, arg, &value, WEFT_FOREVER);
+    CHECK_INT(rc, ==, 0);
+    CHECK_PTR(value, ==, arg);
+    return ptr(rc);
+}
+
+static void *cancels_one_that_stays(void *arg)
+{
+    struct gate g = {0};
+    weft_fiber *f = go(stays_to_the_end, &g);
+    AWAIT(seen(&g.begun) == 1);
+    CHECK_INT(weft_cancel(f), ==, 0);
+    weft_sleep(5 * WEFT_MS);
+    CHECK(is_parked(f));
+    put(&g.open, 1);
+    CHECK_PTR(ended(f), ==, ptr(0));
+    CHECK_INT(seen(&g.ended), ==, 1);
+    return arg;
+}
+
+TEST(one_that_stays_is_there_until_the_end)
+{
+    in_a_fiber(1, cancels_one_that_stays, NULL);
+    in_a_fiber(2, cancels_one_that_stays, NULL);
+}
+
 static void *waits_with_drop(void *arg)
 {
     return ptr(weft_offload_with(&(weft_offload_opts){.drop = drops}, passes, arg, NULL, WEFT_FOREVER));
@@ -367,10 +397,10 @@ TEST(a_helper_that_offloads_runs_it_itself)
     default_limits();
 }
 
-TESTS(offload, a_helper_runs_it_with_all_signals_blocked, the_only_worker_runs_others_meanwhile,
-      a_plain_thread_without_a_deadline_runs_it_itself, a_plain_thread_with_a_deadline_has_a_helper,
-      a_deadline_returns_at_once_and_the_helper_finishes, a_cancelled_fiber_returns_at_once_and_the_helper_finishes,
-      who_stays_waits_for_what_has_begun, who_gives_up_in_the_queue_never_runs,
-      who_has_no_time_or_is_cancelled_before_begins_nothing, options_that_make_no_sense_are_refused,
-      values_come_to_fibers_on_shared_stacks, values_come_to_fibers_that_may_move,
-      a_helper_that_offloads_runs_it_itself)
+TESTS(offload, one_that_stays_is_there_until_the_end, a_helper_runs_it_with_all_signals_blocked,
+      the_only_worker_runs_others_meanwhile, a_plain_thread_without_a_deadline_runs_it_itself,
+      a_plain_thread_with_a_deadline_has_a_helper, a_deadline_returns_at_once_and_the_helper_finishes,
+      a_cancelled_fiber_returns_at_once_and_the_helper_finishes, who_stays_waits_for_what_has_begun,
+      who_gives_up_in_the_queue_never_runs, who_has_no_time_or_is_cancelled_before_begins_nothing,
+      options_that_make_no_sense_are_refused, values_come_to_fibers_on_shared_stacks,
+      values_come_to_fibers_that_may_move, a_helper_that_offloads_runs_it_itself)

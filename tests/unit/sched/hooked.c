@@ -1,0 +1,91 @@
+/*
+ * Whether blocking calls are to let a fiber wait: a flag of each fiber, which those it starts inherit.
+ */
+#include <weft/hook.h>
+
+#include "unit/sched/ground.h"
+
+static void *is_hooked(void *arg)
+{
+    (void)arg;
+    return ptr(weft_hooked());
+}
+
+static void *value_of(weft_fiber *f)
+{
+    return ended(f);
+}
+
+static weft_fiber *go_flagged(unsigned flags, weft_fn *fn)
+{
+    weft_fiber *f = NULL;
+    weft_attr attr = {.size = sizeof attr, .flags = flags};
+    CHECK_INT(weft_go_with(&f, &attr, fn, NULL), ==, 0);
+    return f;
+}
+
+static void *starts_others(void *arg)
+{
+    CHECK(weft_hooked());
+    CHECK_PTR(value_of(go_flagged(0, is_hooked)), ==, ptr(1));
+    CHECK_PTR(value_of(go_flagged(WEFT_NO_HOOK, is_hooked)), ==, ptr(0));
+    CHECK_INT(weft_hook_enable(false), ==, true);
+    CHECK(!weft_hooked());
+    CHECK_PTR(value_of(go_flagged(0, is_hooked)), ==, ptr(0));
+    CHECK_INT(weft_hook_enable(true), ==, false);
+    CHECK_INT(weft_hook_enable(true), ==, true);
+    CHECK_PTR(value_of(go_flagged(0, is_hooked)), ==, ptr(1));
+    return arg;
+}
+
+TEST(a_fiber_has_it_and_those_it_starts_inherit_it)
+{
+    CHECK(!weft_hooked()); /* a plain thread is no fiber */
+    in_a_fiber(1, starts_others, NULL);
+    in_a_fiber(2, starts_others, NULL);
+}
+
+static void *takes_turns(void *arg)
+{
+    weft_hook_enable(arg != NULL);
+    for (int i = 0; i < 100; i++) {
+        CHECK_INT(weft_hooked(), ==, arg != NULL);
+        weft_yield();
+    }
+    return NULL;
+}
+
+static void *two_take_turns(void *arg)
+{
+    weft_fiber *a = go(takes_turns, NULL), *b = go(takes_turns, ptr(1));
+    ended(a);
+    ended(b);
+    return arg;
+}
+
+TEST(one_fiber_does_not_set_it_for_another)
+{
+    in_a_fiber(1, two_take_turns, NULL);
+}
+
+TEST(a_plain_thread_sets_it_for_the_fibers_it_starts)
+{
+    weft_sched *s = NULL;
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1};
+    CHECK_INT(weft_sched_new(&s, &opts), ==, 0);
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    for (int on = 0; on <= 1; on++) {
+        weft_fiber *f = NULL;
+        void *value = NULL;
+        CHECK_INT(weft_hook_enable(on), ==, !on);
+        CHECK(!weft_hooked());
+        CHECK_INT(weft_sched_go(s, &f, NULL, is_hooked, NULL), ==, 0);
+        CHECK_INT(weft_join(f, &value, WEFT_FOREVER), ==, 0);
+        CHECK_PTR(value, ==, ptr(on));
+    }
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+}
+
+TESTS(sched_hooked, a_fiber_has_it_and_those_it_starts_inherit_it, one_fiber_does_not_set_it_for_another,
+      a_plain_thread_sets_it_for_the_fibers_it_starts)
