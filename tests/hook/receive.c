@@ -1,0 +1,365 @@
+/*
+ * tests/hook/receive.c: what a blocking call that receives returns, and when: with its flags, at the end of a stream, after
+ * errors, and with nothing to receive into.
+ */
+#include "hook/peer.h"
+
+#include <stdio.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+
+/* Two writes, the second of them `second_ms` after the first. */
+struct two_writes {
+    int fd, first_ms, second_ms;
+};
+
+static void write_twice(void *arg)
+{
+    const struct two_writes *w = arg;
+    usleep((useconds_t)w->first_ms * 1000);
+    CHECK_INT(write(w->fd, "abcd", 4), ==, 4);
+    if (w->second_ms == 0)
+        return;
+    usleep((useconds_t)w->second_ms * 1000);
+    CHECK_INT(write(w->fd, "efgh", 4), ==, 4);
+}
+
+static void check_waitall(void make(int[2]))
+{
+    int pair[2];
+    char text[9] = "";
+    make(pair);
+    struct two_writes w = {pair[1], 0, 200};
+    struct flow *writes = begin(write_twice, &w);
+    double start = now_ms();
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 8);
+    CHECK_AFTER(start, 200);
+    CHECK_STR(text, "abcdefgh");
+    end(writes);
+    struct iovec parts[3] = {{text, 1}, {text + 1, 0}, {text + 1, 7}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 3};
+    memset(text, 0, sizeof text);
+    writes = begin(write_twice, &w);
+    CHECK_INT(recvmsg(pair[0], &m, MSG_WAITALL), ==, 8);
+    CHECK_STR(text, "abcdefgh");
+    end(writes);
+    close_pair(pair);
+}
+
+static void a_unix_pair(int pair[2])
+{
+    unix_pair(pair, SOCK_STREAM);
+}
+
+STATEMENT(waitall_waits_for_all)
+{
+    check_waitall(tcp_pair);
+    check_waitall(a_unix_pair);
+}
+
+STATEMENT(waitall_with_a_timeout_returns_what_came)
+{
+    int pair[2];
+    char text[8];
+    tcp_pair(pair);
+    set_timeout(pair[0], SO_RCVTIMEO, 200);
+    struct two_writes w = {pair[1], 100, 0};
+    struct flow *writes = begin(write_twice, &w);
+    double start = now_ms();
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
+    CHECK_AFTER(start, 200);
+    CHECK(now_ms() - start < 1500);
+    end(writes);
+    start = now_ms();
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_WAITALL), EAGAIN);
+    CHECK_AFTER(start, 200);
+    close_pair(pair);
+}
+
+STATEMENT(waitall_at_the_end_of_the_stream_returns_what_came)
+{
+    int pair[2];
+    char text[8];
+    tcp_pair(pair);
+    struct two_writes w = {pair[1], 0, 0};
+    struct doer closes = {pair[1], 80, just_close};
+    struct flow *flows[] = {begin(write_twice, &w), begin(do_later, &closes)};
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 0);
+    end(flows[0]);
+    end(flows[1]);
+    close(pair[0]);
+}
+
+STATEMENT(waitall_cut_off_by_a_reset_returns_what_came_and_the_next_call_says_why)
+{
+    int pair[2];
+    char text[8];
+    tcp_pair(pair);
+    struct two_writes w = {pair[1], 0, 0};
+    struct doer closes = {pair[1], 80, reset};
+    struct flow *flows[] = {begin(write_twice, &w), begin(do_later, &closes)};
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
+    CHECK_ERRNO(recv(pair[0], text, 8, 0), ECONNRESET);
+    CHECK_INT(recv(pair[0], text, 8, 0), ==, 0);
+    end(flows[0]);
+    end(flows[1]);
+    close(pair[0]);
+}
+
+STATEMENT(a_receive_that_may_not_wait_does_not)
+{
+    int pair[2];
+    char text[8];
+    tcp_pair(pair);
+    double start = now_ms();
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_DONTWAIT), EAGAIN);
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_DONTWAIT | MSG_WAITALL), EAGAIN);
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_DONTWAIT | MSG_PEEK), EAGAIN);
+    struct msghdr m = {.msg_iov = &(struct iovec){text, 8}, .msg_iovlen = 1};
+    CHECK_ERRNO(recvmsg(pair[0], &m, MSG_DONTWAIT), EAGAIN);
+    CHECK_INT(write(pair[1], "abcd", 4), ==, 4);
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL | MSG_DONTWAIT), ==, 4);
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_ERRQUEUE), EAGAIN);
+    CHECK_ERRNO(recv(pair[0], text, 1, MSG_OOB), EINVAL);
+    struct iovec part = {text, 8};
+    CHECK_ERRNO(preadv2(pair[0], &part, 1, -1, RWF_NOWAIT), EAGAIN);
+    CHECK_AT_ONCE(start);
+    CHECK_BLOCKING(pair[0]);
+    close_pair(pair);
+}
+
+STATEMENT(a_peek_waits_and_leaves_what_it_has_seen)
+{
+    for (int tcp = 0; tcp < 2; tcp++) {
+        int pair[2];
+        char text[8];
+        (tcp ? tcp_pair : a_unix_pair)(pair);
+        struct writer w = {pair[1], 60, "abcd", 4};
+        double start = now_ms();
+        struct flow *writes = begin(write_later, &w);
+        CHECK_INT(recv(pair[0], text, 8, MSG_PEEK), ==, 4);
+        CHECK_AFTER(start, 60);
+        end(writes);
+        CHECK_INT(recv(pair[0], text, 2, MSG_PEEK), ==, 2);
+        CHECK_INT(recv(pair[0], text, 8, MSG_DONTWAIT), ==, 4);
+        close_pair(pair);
+    }
+}
+
+STATEMENT(a_peek_for_all_waits_for_all_on_tcp)
+{
+    int pair[2];
+    char text[9] = "";
+    tcp_pair(pair);
+    struct two_writes w = {pair[1], 0, 100};
+    struct flow *writes = begin(write_twice, &w);
+    double start = now_ms();
+    CHECK_INT(recv(pair[0], text, 8, MSG_PEEK | MSG_WAITALL), ==, 8);
+    CHECK_AFTER(start, 100);
+    CHECK_STR(text, "abcdefgh");
+    end(writes);
+    CHECK_INT(recv(pair[0], text, 8, MSG_DONTWAIT), ==, 8);
+    close_pair(pair);
+}
+
+STATEMENT(a_receive_waits_for_as_much_as_the_low_water_mark_says)
+{
+    for (int tcp = 0; tcp < 2; tcp++) {
+        int pair[2], mark = 8;
+        char text[16];
+        (tcp ? tcp_pair : a_unix_pair)(pair);
+        CHECK_INT(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark), ==, 0);
+        struct two_writes w = {pair[1], 0, 100};
+        struct flow *writes = begin(write_twice, &w);
+        double start = now_ms();
+        CHECK_INT(recv(pair[0], text, 16, 0), ==, 8);
+        CHECK_AFTER(start, 100);
+        end(writes);
+        CHECK_INT(write(pair[1], "abcd", 4), ==, 4);
+        CHECK_INT(recv(pair[0], text, 4, 0), ==, 4);
+        close_pair(pair);
+    }
+}
+
+static void receive_nothing(void *arg)
+{
+    char c;
+    CHECK_INT(recv(*(int *)arg, &c, 0, 0), ==, 0);
+}
+
+STATEMENT(a_read_of_nothing_returns_at_once_and_a_recv_of_nothing_waits_for_data)
+{
+    int pair[2];
+    char c;
+    tcp_pair(pair);
+    double start = now_ms();
+    CHECK_INT(read(pair[0], &c, 0), ==, 0);
+    CHECK_INT(readv(pair[0], &(struct iovec){&c, 0}, 1), ==, 0);
+    CHECK_INT(write(pair[0], &c, 0), ==, 0);
+    CHECK_AT_ONCE(start);
+    struct flow *receives = begin(receive_nothing, &pair[0]);
+    usleep(80000);
+    CHECK_INT(write(pair[1], "x", 1), ==, 1);
+    end(receives);
+    CHECK_AFTER(start, 80);
+    CHECK_INT(recv(pair[0], &c, 1, 0), ==, 1);
+    close_pair(pair);
+    CHECK_INT(pipe(pair), ==, 0);
+    CHECK_INT(read(pair[0], &c, 0), ==, 0);
+    CHECK_INT(write(pair[1], &c, 0), ==, 0);
+    close_pair(pair);
+}
+
+STATEMENT(an_empty_datagram_is_not_the_end)
+{
+    int pair[2];
+    char text[8];
+    udp_pair(pair);
+    struct iovec parts[2] = {{text, 0}, {text, 0}};
+    CHECK_INT(send(pair[1], text, 0, 0), ==, 0);
+    CHECK_INT(write(pair[1], "abc", 3), ==, 3);
+    CHECK_INT(writev(pair[1], parts, 2), ==, 0);
+    CHECK_INT(recv(pair[0], text, 8, 0), ==, 0);
+    CHECK_INT(read(pair[0], text, 8), ==, 3);
+    CHECK_INT(read(pair[0], text, 8), ==, 0);
+    double start = now_ms();
+    struct writer w = {pair[1], 50, "x", 0};
+    struct flow *writes = begin(write_later, &w);
+    CHECK_INT(recv(pair[0], text, 8, 0), ==, 0);
+    CHECK_AFTER(start, 50);
+    end(writes);
+    close_pair(pair);
+}
+
+STATEMENT(a_read_into_no_room_leaves_a_datagram_where_it_is)
+{
+    int pair[2];
+    char text[8];
+    struct iovec parts[2] = {{text, 0}, {text, 0}};
+    udp_pair(pair);
+    CHECK_INT(write(pair[1], "abc", 3), ==, 3);
+    CHECK_INT(readv(pair[0], parts, 2), ==, 0);
+    CHECK_INT(readv(pair[0], parts, 0), ==, 0);
+    CHECK_INT(read(pair[0], text, 0), ==, 0);
+    CHECK_INT(recv(pair[0], text, 8, MSG_DONTWAIT), ==, 3);
+    close_pair(pair);
+}
+
+STATEMENT(a_reset_is_told_once_by_every_call_that_reads)
+{
+    for (int way = 0; way < 5; way++) {
+        int pair[2];
+        char c;
+        struct iovec part = {&c, 1};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+        for (int waits = 0; waits < 2; waits++) {
+            tcp_pair(pair);
+            struct doer closes = {pair[1], waits ? 40 : 0, reset};
+            struct flow *resets = NULL;
+            if (waits)
+                resets = begin(do_later, &closes);
+            else
+                reset(pair[1]);
+            errno = 0;
+            ssize_t n = way == 0   ? recv(pair[0], &c, 1, 0)
+                        : way == 1 ? read(pair[0], &c, 1)
+                        : way == 2 ? readv(pair[0], &part, 1)
+                        : way == 3 ? recvmsg(pair[0], &m, 0)
+                                   : preadv2(pair[0], &part, 1, -1, 0);
+            CHECK_INT(n, ==, -1);
+            CHECK_INT(errno, ==, ECONNRESET);
+            if (n != -1 || errno != ECONNRESET)
+                printf("way %d\n", way);
+            CHECK_INT(read(pair[0], &c, 1), ==, 0);
+            if (waits)
+                end(resets);
+            close(pair[0]);
+        }
+    }
+}
+
+STATEMENT(a_refused_datagram_is_told_once_by_every_call_that_reads)
+{
+    for (int way = 0; way < 3; way++) {
+        int pair[2];
+        char c;
+        struct iovec part = {&c, 1};
+        udp_pair(pair);
+        close(pair[1]);
+        set_timeout(pair[0], SO_RCVTIMEO, 300);
+        CHECK_INT(send(pair[0], "x", 1, 0), ==, 1);
+        double start = now_ms();
+        CHECK_ERRNO(way == 0   ? recv(pair[0], &c, 1, 0)
+                    : way == 1 ? read(pair[0], &c, 1)
+                               : readv(pair[0], &part, 1),
+                    ECONNREFUSED);
+        CHECK_AT_ONCE(start);
+        CHECK_ERRNO(recv(pair[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+        close(pair[0]);
+    }
+}
+
+STATEMENT(the_sender_of_a_datagram_that_was_waited_for_is_told)
+{
+    struct sockaddr_in at, from, self;
+    socklen_t size = sizeof from;
+    int in = bound_socket(SOCK_DGRAM, &at), out = bound_socket(SOCK_DGRAM, &self);
+    char text[4];
+    CHECK_INT(connect(out, AS_ADDRESS(at), sizeof at), ==, 0);
+    struct writer w = {out, 40, "abcdef", 6};
+    struct flow *writes = begin(write_later, &w);
+    CHECK_INT(recvfrom(in, text, 4, MSG_TRUNC, AS_ADDRESS(from), &size), ==, 6);
+    end(writes);
+    CHECK_INT(size, ==, sizeof from);
+    CHECK_INT(from.sin_port, ==, self.sin_port);
+    struct msghdr m = {.msg_iov = &(struct iovec){text, 4}, .msg_iovlen = 1};
+    m.msg_name = &from;
+    m.msg_namelen = sizeof from;
+    memset(&from, 0, sizeof from);
+    writes = begin(write_later, &w);
+    CHECK_INT(recvmsg(in, &m, 0), ==, 4);
+    end(writes);
+    CHECK_INT(m.msg_flags, ==, MSG_TRUNC);
+    CHECK_INT(m.msg_namelen, ==, sizeof from);
+    CHECK_INT(from.sin_port, ==, self.sin_port);
+    close(in);
+    close(out);
+}
+
+STATEMENT(a_read_of_a_pipe_or_a_timer_waits)
+{
+    int pair[2];
+    char text[8];
+    uint64_t times;
+    CHECK_INT(pipe(pair), ==, 0);
+    struct writer w = {pair[1], 40, "abc", 3};
+    struct flow *writes = begin(write_later, &w);
+    double start = now_ms();
+    CHECK_INT(readv(pair[0], &(struct iovec){text, 8}, 1), ==, 3);
+    CHECK_AFTER(start, 40);
+    end(writes);
+    struct doer closes = {pair[1], 40, just_close};
+    writes = begin(do_later, &closes);
+    CHECK_INT(read(pair[0], text, 8), ==, 0);
+    end(writes);
+    close(pair[0]);
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    start = now_ms();
+    CHECK_INT(timerfd_settime(fd, 0, &(struct itimerspec){.it_value.tv_nsec = 60000000}, NULL), ==, 0);
+    CHECK_INT(read(fd, &times, sizeof times), ==, sizeof times);
+    CHECK_INT(times, ==, 1);
+    CHECK_AFTER(start, 60);
+    CHECK_ERRNO(read(fd, &times, 4), EINVAL);
+    close(fd);
+}
+
+STATEMENTS(receive, waitall_waits_for_all, waitall_with_a_timeout_returns_what_came,
+           waitall_at_the_end_of_the_stream_returns_what_came,
+           waitall_cut_off_by_a_reset_returns_what_came_and_the_next_call_says_why,
+           a_receive_that_may_not_wait_does_not, a_peek_waits_and_leaves_what_it_has_seen,
+           a_peek_for_all_waits_for_all_on_tcp, a_receive_waits_for_as_much_as_the_low_water_mark_says,
+           a_read_of_nothing_returns_at_once_and_a_recv_of_nothing_waits_for_data, an_empty_datagram_is_not_the_end,
+           a_read_into_no_room_leaves_a_datagram_where_it_is, a_reset_is_told_once_by_every_call_that_reads,
+           a_refused_datagram_is_told_once_by_every_call_that_reads,
+           the_sender_of_a_datagram_that_was_waited_for_is_told, a_read_of_a_pipe_or_a_timer_waits)
