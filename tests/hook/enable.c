@@ -204,7 +204,7 @@ static void read_end(void *arg)
 STATEMENT(a_plain_thread_is_let_alone)
 {
     struct ends e = tcp_ends();
-    struct later l = {.fd = e.b, .after = 30};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l), *g = begin_thread(read_end, &e.a);
     end(g);
     CHECK_JUST_AFTER(&l);

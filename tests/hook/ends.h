@@ -94,7 +94,10 @@ static inline double cpu_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Something that is done to a descriptor after a while, by a flow of its own. */
+/*
+ * Something that is done to a descriptor after a while, by a flow of its own. A wait is looked after once in its first
+ * 50 ms: later than that, a wake that is lost is lost.
+ */
 struct later {
     int fd;
     int after;         /* ms */

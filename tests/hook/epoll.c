@@ -35,7 +35,7 @@ STATEMENT(it_waits_for_an_event)
     add(set, e.a, EPOLLIN);
     add(set, idle.a, EPOLLIN);
     for (int i = 0; i < 3; i++) {
-        struct later l = {.fd = e.b, .after = 20};
+        struct later l = {.fd = e.b, .after = 70};
         struct flow *f = i == 0   ? begin(do_later, &l)
                          : i == 1 ? begin_elsewhere(do_later, &l)
                                   : begin_thread(do_later, &l);
@@ -73,7 +73,7 @@ STATEMENT(its_timeout_is_never_early)
     CHECK_INT(epoll_wait(set, &event, 1, 0), ==, 0);
     CHECK_INT(epoll_pwait2(set, &event, 1, &(struct timespec){0, 0}, NULL), ==, 0);
     CHECK_AT_ONCE(start);
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(epoll_pwait2(set, &event, 1, NULL, NULL), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -110,7 +110,7 @@ STATEMENT(an_edge_is_told_once)
     double start = now_ms();
     CHECK_INT(next(set, e.a, 30), ==, 0);
     CHECK_AFTER(start, 30);
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(next(set, e.a, -1), ==, EPOLLIN); /* more has come */
     CHECK_JUST_AFTER(&l);
@@ -147,7 +147,7 @@ STATEMENT(the_other_side_s_end_is_told)
     struct ends e = tcp_ends();
     int set = new_set();
     add(set, e.a, EPOLLIN | EPOLLRDHUP);
-    struct later l = {.fd = e.b, .after = 20, .what = shut_write};
+    struct later l = {.fd = e.b, .after = 70, .what = shut_write};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(next(set, e.a, -1), ==, EPOLLIN | EPOLLRDHUP);
     CHECK_JUST_AFTER(&l);
@@ -248,7 +248,7 @@ STATEMENT(a_set_can_be_in_a_set)
     char byte;
     add(inner, e.a, EPOLLIN);
     add(outer, inner, EPOLLIN);
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(next(outer, inner, -1), ==, EPOLLIN);
     CHECK_JUST_AFTER(&l);
@@ -268,7 +268,7 @@ struct addition {
 static void add_later(void *arg)
 {
     struct addition *a = arg;
-    usleep(20000);
+    usleep(70000);
     add(a->set, a->fd, EPOLLIN);
 }
 
@@ -281,13 +281,13 @@ STATEMENT(what_is_added_meanwhile_wakes)
     struct flow *f = begin_thread(add_later, &a);
     double start = now_ms();
     CHECK_INT(next(set, e.a, 5000), ==, EPOLLIN);
-    CHECK_AFTER(start, 20);
+    CHECK_AFTER(start, 70);
     end(f);
     CHECK_INT(epoll_ctl(set, EPOLL_CTL_DEL, e.a, NULL), ==, 0);
     f = begin(add_later, &a);
     start = now_ms();
     CHECK_INT(next(set, e.a, 5000), ==, EPOLLIN);
-    CHECK_AFTER(start, 20);
+    CHECK_AFTER(start, 70);
     end(f);
     close(set);
     close_ends(e);
@@ -301,7 +301,7 @@ STATEMENT(a_set_can_be_polled)
     add(set, e.a, EPOLLIN);
     for (int i = 0; i < 2; i++) {
         struct pollfd p = {set, POLLIN, 0};
-        struct later l = {.fd = e.b, .after = 20};
+        struct later l = {.fd = e.b, .after = 70};
         struct flow *f = begin(do_later, &l);
         CHECK_INT(poll(&p, 1, -1), ==, 1);
         CHECK_INT(p.revents, ==, POLLIN);
@@ -346,7 +346,7 @@ STATEMENT(reading_and_the_set_do_not_disturb_each_other)
     add(set, e.a, EPOLLIN);
     struct waiter w = {.set = set, .fd = e.a, .ms = -1, .sum = &woken};
     struct flow *f = begin(wait_for_one, &w);
-    struct later l = {.fd = e.b, .after = 30};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *g = begin(do_later, &l);
     struct pollfd p = {e.a, POLLIN, 0};
     CHECK_INT(poll(&p, 1, -1), ==, 1);

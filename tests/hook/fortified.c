@@ -58,7 +58,7 @@ STATEMENT(the_checked_names_wait_as_the_others_do)
     static long (*const calls[])(int) = {by_read, by_recv, by_recvfrom, by_poll, by_ppoll};
     struct ends e = tcp_ends();
     for (int i = 0; i < 5; i++) {
-        struct later l = {.fd = e.b, .after = 20};
+        struct later l = {.fd = e.b, .after = 70};
         struct flow *f = begin(do_later, &l);
         CHECK_INT(calls[i](e.a), ==, 1);
         CHECK_JUST_AFTER(&l);
@@ -137,7 +137,7 @@ static long by_usleep(int fd)
 
 __attribute__((optimize("O2"))) static void check_errno_around(long (*call)(int), struct ends e)
 {
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     errno = 77;
     long rc = call(e.a);

@@ -24,7 +24,7 @@ STATEMENT(duplicates_that_have_to_wait_wake_together)
 {
     struct ends e = unix_ends(SOCK_STREAM), idle = unix_ends(SOCK_STREAM);
     struct pollfd fds[5] = {{e.a, POLLIN, 99}, {-1, POLLIN, 99}, {idle.a, POLLIN, 99}, {e.a, POLLIN | POLLOUT, 99}};
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     fill(e.a);
     struct flow *f = begin(do_later, &l);
     fds[4] = (struct pollfd){e.a, POLLRDNORM, 99};
@@ -59,7 +59,7 @@ STATEMENT(all_the_bits_asked_for_are_given)
 {
     struct ends e = tcp_ends(), wake = unix_ends(SOCK_STREAM);
     struct pollfd fds[2] = {{e.a, 0xc3, 0}, {wake.a, 0xc3, 0}};
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(poll(fds, 2, 5000), ==, 1);
     CHECK_INT(fds[0].revents, ==, 0x41);
@@ -85,17 +85,20 @@ static void send_urgent(int fd)
     CHECK_INT(send(fd, "!", 1, MSG_OOB), ==, 1);
 }
 
+/* Soon, and when it has waited longer. */
 STATEMENT(urgent_data_is_pollpri)
 {
-    struct ends e = tcp_ends();
-    struct pollfd p = {e.a, POLLPRI, 0};
-    struct later l = {.fd = e.b, .after = 20, .what = send_urgent};
-    struct flow *f = begin(do_later, &l);
-    CHECK_INT(poll(&p, 1, 5000), ==, 1);
-    CHECK_INT(p.revents, ==, POLLPRI);
-    CHECK_JUST_AFTER(&l);
-    end(f);
-    close_ends(e);
+    for (int after = 20; after <= 200; after += 90) {
+        struct ends e = tcp_ends();
+        struct pollfd p = {e.a, POLLPRI, 0};
+        struct later l = {.fd = e.b, .after = after, .what = send_urgent};
+        struct flow *f = begin(do_later, &l);
+        CHECK_INT(poll(&p, 1, 2000), ==, 1);
+        CHECK_INT(p.revents, ==, POLLPRI);
+        CHECK_JUST_AFTER(&l);
+        end(f);
+        close_ends(e);
+    }
 }
 
 /* Who waits for something else does not wake for what is there, nor spin over it. */
@@ -103,7 +106,7 @@ STATEMENT(what_was_not_asked_for_does_not_wake)
 {
     struct ends e = tcp_ends();
     struct pollfd fds[2] = {{e.a, POLLPRI | POLLRDHUP, 0}, {e.b, POLLIN, 0}};
-    struct later l = {.fd = e.b, .after = 30};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     double start = now_ms(), computed = cpu_ms();
     CHECK_INT(poll(fds, 2, 200), ==, 0);
@@ -138,7 +141,7 @@ static void close_it(int fd)
 static int bits_after(int fd, short events, int other, void (*what)(int))
 {
     struct pollfd p = {fd, events, 0};
-    struct later l = {.fd = other, .after = 15, .what = what};
+    struct later l = {.fd = other, .after = 70, .what = what};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(poll(&p, 1, 5000), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -240,7 +243,7 @@ STATEMENT(any_negative_timeout_is_for_ever)
 {
     struct ends e = unix_ends(SOCK_STREAM);
     struct pollfd p = {e.a, POLLIN, 0};
-    struct later l = {.fd = e.b, .after = 40};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(poll(&p, 1, -17), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -248,24 +251,29 @@ STATEMENT(any_negative_timeout_is_for_ever)
     close_ends(e);
 }
 
-/* Woken by a flow of this worker, of another, and by a plain thread. */
+/* Woken by a flow of this worker, of another, and by a plain thread. Of a few times the best one counts. */
 STATEMENT(two_idle_descriptors_wake_promptly)
 {
     struct ends e = tcp_ends(), g = tcp_ends();
     struct pollfd fds[2] = {{e.a, POLLIN, 0}, {g.a, POLLIN, 0}};
-    for (int i = 0; i < 9; i++) {
-        struct later l = {.fd = i & 1 ? e.b : g.b, .after = 5};
+    double best[3] = {1e9, 1e9, 1e9};
+    for (int i = 0; i < 12; i++) {
+        struct later l = {.fd = i & 1 ? e.b : g.b, .after = 60};
         struct flow *f = i % 3 == 0   ? begin(do_later, &l)
                          : i % 3 == 1 ? begin_elsewhere(do_later, &l)
                                       : begin_thread(do_later, &l);
         char byte;
         CHECK_INT(poll(fds, 2, 5000), ==, 1);
+        double took = now_ms() - l.at;
         CHECK_JUST_AFTER(&l);
         CHECK_INT(fds[i & 1 ? 0 : 1].revents, ==, POLLIN);
         CHECK_INT(fds[i & 1].revents, ==, 0);
         CHECK_INT(read(i & 1 ? e.a : g.a, &byte, 1), ==, 1);
         end(f);
+        best[i % 3] = took < best[i % 3] ? took : best[i % 3];
     }
+    for (int i = 0; i < 3; i++)
+        CHECK(best[i] < 10);
     close_ends(e);
     close_ends(g);
 }
@@ -327,7 +335,7 @@ STATEMENT(ppoll_takes_nanoseconds_and_leaves_them_alone)
     start = now_ms();
     CHECK_INT(ppoll(&p, 1, &(struct timespec){0, 0}, NULL), ==, 0);
     CHECK_AT_ONCE(start);
-    struct later l = {.fd = e.b, .after = 20};
+    struct later l = {.fd = e.b, .after = 70};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(ppoll(&p, 1, NULL, NULL), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -349,7 +357,7 @@ STATEMENT(many_descriptors_are_waited_for)
     for (int i = 0; i < MANY - 1; i++)
         fds[i] = (struct pollfd){dup(idle.a), POLLIN, 99};
     fds[MANY - 1] = (struct pollfd){e.a, POLLIN, 99};
-    struct later l = {.fd = e.b, .after = 50};
+    struct later l = {.fd = e.b, .after = 80};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(poll(fds, MANY, 5000), ==, 1);
     CHECK_JUST_AFTER(&l);

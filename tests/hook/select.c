@@ -48,7 +48,7 @@ STATEMENT(it_waits_for_reading_and_tells_what_time_is_left)
     struct ends e = tcp_ends(), idle = tcp_ends();
     fd_set in = of(e.a), out;
     struct timeval t = {5, 0};
-    struct later l = {.fd = e.b, .after = 50};
+    struct later l = {.fd = e.b, .after = 80};
     struct flow *f = begin(do_later, &l);
     FD_ZERO(&out);
     FD_SET(idle.a, &in);
@@ -103,7 +103,7 @@ STATEMENT(microseconds_may_be_more_than_a_second)
     struct ends e = tcp_ends();
     fd_set in = of(e.a);
     struct timeval t = {0, 5200000};
-    struct later l = {.fd = e.b, .after = 50};
+    struct later l = {.fd = e.b, .after = 80};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(select(above(e), &in, NULL, NULL, &t), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -154,7 +154,7 @@ STATEMENT(descriptors_above_1024_can_be_selected)
     struct rlimit more = {now.rlim_max < 4096 ? now.rlim_max : 4096, now.rlim_max};
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &more), ==, 0);
     struct ends e = tcp_ends(), high = {fcntl(e.a, F_DUPFD_CLOEXEC, HIGH), fcntl(e.b, F_DUPFD_CLOEXEC, HIGH)};
-    struct later l = {.fd = e.b, .after = 30};
+    struct later l = {.fd = e.b, .after = 70};
     CHECK(high.a >= HIGH && high.b >= HIGH);
     memset(in, 0, sizeof in);
     memset(out, 0, sizeof out);
@@ -182,7 +182,7 @@ STATEMENT(urgent_data_is_an_exception)
 {
     struct ends e = tcp_ends();
     fd_set in = of(e.b), except = of(e.a);
-    struct later l = {.fd = e.b, .after = 30, .what = send_urgent};
+    struct later l = {.fd = e.b, .after = 70, .what = send_urgent};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(select(above(e), &in, NULL, &except, NULL), ==, 1);
     CHECK_JUST_AFTER(&l);
@@ -208,14 +208,14 @@ STATEMENT(the_end_is_readable_and_room_is_writable)
     struct ends e = unix_ends(SOCK_STREAM);
     fill(e.a);
     fd_set in = of(e.a), out = of(e.a);
-    struct later l = {.fd = e.b, .after = 30, .what = drain};
+    struct later l = {.fd = e.b, .after = 70, .what = drain};
     struct flow *f = begin(do_later, &l);
     CHECK_INT(select(above(e), &in, &out, NULL, NULL), ==, 1);
     CHECK(is_empty(&in) && FD_ISSET(e.a, &out));
     CHECK_JUST_AFTER(&l);
     end(f);
     in = of(e.a);
-    l = (struct later){.fd = e.b, .after = 30, .what = close_it};
+    l = (struct later){.fd = e.b, .after = 70, .what = close_it};
     f = begin(do_later, &l);
     CHECK_INT(select(above(e), &in, NULL, NULL, NULL), ==, 1);
     CHECK(FD_ISSET(e.a, &in));

@@ -37,7 +37,7 @@ static void two_take(struct ends e, struct flow *(*begin_second)(void (*)(void *
     int taken = 0;
     struct reader r = {.fd = e.a, .wanted = 1, .taken = &taken}, s = r;
     struct flow *f = begin(take, &r), *g = begin_second(take, &s);
-    usleep(20000);
+    usleep(70000);
     CHECK_INT(send(e.b, "hello", 5, 0), ==, 5);
     CHECK(comes_to(&taken, 1));
     usleep(20000);
