@@ -3,6 +3,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +109,14 @@ static bool copy_address(struct sockaddr_storage *copy, const struct sockaddr *t
     return n == (ssize_t)size;
 }
 
+/* Whether an earlier call has begun it. */
+static bool is_under_way(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_SYN_SENT;
+}
+
 static int type_of(int fd)
 {
     int type = 0;
@@ -131,9 +141,10 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
         return wf_real.connect(fd, to, size); /* there is nothing to wait for */
     }
     if (to->sa_family == AF_INET || to->sa_family == AF_INET6) {
+        bool limited = w.until.ns != WEFT_FOREVER.ns, again = limited && is_under_way(fd);
         error = -weft_connect(fd, to, size, w.until);
-        if (error == ETIMEDOUT && w.until.ns != WEFT_FOREVER.ns && weft_now().ns >= w.until.ns)
-            error = EINPROGRESS; /* what SO_SNDTIMEO ends with */
+        if (error == ETIMEDOUT && limited && weft_now().ns >= w.until.ns)
+            error = again ? EALREADY : EINPROGRESS; /* what SO_SNDTIMEO ends with */
     } else {
         error = connect_away(fd, to, size);
     }

@@ -169,6 +169,18 @@ ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t don
     return send_rest(fd, message, flags, done, &w);
 }
 
+/* An error that came while the call waited is its own, without a SIGPIPE: one that begins would look for others first. */
+static bool fails_now(const struct wf_waiting *w, int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (likely(!(w->events & (POLLERR | POLLHUP))) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ||
+        error == 0)
+        return false;
+    errno = error;
+    return true;
+}
+
 ssize_t wf_send(int fd, const struct msghdr *message, int flags)
 {
     struct wf_waiting w = {0};
@@ -184,7 +196,7 @@ ssize_t wf_send(int fd, const struct msghdr *message, int flags)
         if (errno != EAGAIN)
             return -1;
         enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER)
+        if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(&w, fd)))
             return -1;
         if (next == WF_WAIT_BLOCK)
             return wf_real.sendmsg(fd, message, flags);
