@@ -13,6 +13,8 @@
 #include <sys/select.h>
 #include <sys/uio.h>
 
+#include <weft/fiber.h>
+
 /* A call that waits for fd until somebody takes that away. */
 struct victim {
     int fd;
@@ -20,12 +22,14 @@ struct victim {
     long rc;
     int error;
     double over;
-    bool waits; /* atomic: it is about to */
+    weft_fiber *fiber; /* const once it waits; NULL: a thread */
+    bool waits;        /* atomic: it is about to */
 };
 
 static void be_victim(void *arg)
 {
     struct victim *v = arg;
+    v->fiber = weft_fiber_current();
     __atomic_store_n(&v->waits, true, __ATOMIC_RELEASE);
     errno = 0;
     v->rc = v->wait(v->fd);
@@ -63,9 +67,9 @@ static long in_recv_with_timeout(int fd)
     return recv(fd, byte, 1, 0);
 }
 
+/* There is no room. */
 static long in_send(int fd)
 {
-    fill(fd);
     return send(fd, byte, 1, MSG_NOSIGNAL);
 }
 
@@ -155,8 +159,10 @@ static void await(struct victim *v)
 {
     while (!__atomic_load_n(&v->waits, __ATOMIC_ACQUIRE))
         usleep(1000);
+    while (v->fiber && weft_fiber_state(v->fiber) != WEFT_FIBER_PARKED)
+        usleep(1000);
     static int turn;
-    usleep(turn++ % 3 ? 10000 : 70000); /* it is about to wait: now it does, and at times for longer */
+    usleep(turn++ % 3 ? 10000 : 70000); /* a thread is about to wait: now it does. At times it is for longer */
 }
 
 static bool is_told(const struct victim *v)
@@ -173,6 +179,8 @@ typedef struct flow *beginner(void (*)(void *), void *);
 static void check_named(const char *name, int fd, long (*wait)(int), beginner *who, void (*take)(int), beginner *whose)
 {
     struct victim v = {.fd = fd, .wait = wait};
+    if (wait == in_send)
+        fill(fd);
     struct flow *f = who(be_victim, &v);
     await(&v);
     CHECK(v.over == 0);
@@ -452,6 +460,8 @@ STATEMENT(closing_what_is_closed_is_ebadf)
 static void check_shutdown(int fd, long (*wait)(int), int how, beginner *whose, long rc, int error)
 {
     struct victim v = {.fd = fd, .wait = wait};
+    if (wait == in_send)
+        fill(fd);
     struct flow *f = whose(be_victim, &v);
     await(&v);
     CHECK(v.over == 0);

@@ -38,8 +38,8 @@ static void begin_counter(void)
 {
     counter = (struct counter){0};
     counter.flow = begin(count_on, &counter);
-    usleep(5000);
-    CHECK_INT(counted(), >, 0);
+    while (counted() == 0)
+        usleep(1000);
 }
 
 static void end_counter(void)
@@ -131,6 +131,20 @@ static void write_three(void *arg)
     }
 }
 
+/* Others run while a call waits. */
+static void check_others_run(void (*wait)(void))
+{
+    int seen = counted();
+    for (int i = 0; i < 20 && counted() <= seen + 2; i++)
+        wait();
+    CHECK_INT(counted(), >, seen + 2);
+}
+
+static void wait_shallow(void)
+{
+    usleep(20000);
+}
+
 static void check_deeds(int flags)
 {
     begin_counter();
@@ -139,12 +153,10 @@ static void check_deeds(int flags)
     CHECK_INT(raise(SIGUSR1), ==, 0);
     CHECK_INT(errno, ==, 99);
     check_handled(1);
-    usleep(20000); /* and now others run again */
-    int seen = counted();
+    check_others_run(wait_shallow);
     CHECK_INT(pthread_kill(pthread_self(), SIGUSR1), ==, 0);
     check_handled(2);
-    usleep(20000);
-    CHECK_INT(counted(), >, seen);
+    check_others_run(wait_shallow);
     deed = wait_for_bytes;
     filled = unix_ends(SOCK_STREAM);
     struct flow *f = begin_thread(write_three, NULL);
@@ -218,9 +230,7 @@ STATEMENT(handlers_within_handlers_never_switch)
     struct sigaction before = handle(raise_again, SA_NODEFER);
     CHECK_INT(raise(SIGUSR1), ==, 0);
     check_handled(2);
-    int seen = counted();
-    usleep(20000);
-    CHECK_INT(counted(), >, seen);
+    check_others_run(wait_shallow);
     restore(before);
     end_counter();
 }
@@ -253,18 +263,6 @@ static __attribute__((noinline)) void leave_a_handler(void)
         raise(SIGUSR1);
         test_failed(__FILE__, __LINE__, "the handler returned");
     }
-}
-
-static void check_others_run(void (*wait)(void))
-{
-    int seen = counted();
-    wait();
-    CHECK_INT(counted(), >, seen + 2);
-}
-
-static void wait_shallow(void)
-{
-    usleep(20000);
 }
 
 static void wait_deep(void)
