@@ -7,6 +7,7 @@
 #ifndef WF_BASE_RAW_H
 #define WF_BASE_RAW_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -65,6 +65,25 @@ static inline void wf_asan_poison(const void *lo, size_t bytes)
 #endif
 }
 
+/* TSan: what was done before `release` is seen by who comes after `acquire`: for memory that it does not see mapped. */
+static inline void wf_tsan_release(void *at)
+{
+#if WF_TSAN
+    __tsan_release(at);
+#else
+    (void)at;
+#endif
+}
+
+static inline void wf_tsan_acquire(void *at)
+{
+#if WF_TSAN
+    __tsan_acquire(at);
+#else
+    (void)at;
+#endif
+}
+
 /* ASan: a stack that is handed out, or about to be unmapped, has no marks of its past. */
 static inline void wf_asan_unpoison(const void *lo, size_t bytes)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
+#include <weft/io.h>
 #include <weft/time.h>
 
 #include "hook/real.h"
@@ -21,10 +22,30 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return wf_receive(fd, message, flags);
 }
 
+/* In a ring the call itself waits: nothing is tried before, and nothing again after. */
+static ssize_t receive_in_ring(int fd, void *memory, size_t bytes)
+{
+    struct wf_waiting w = {0};
+    int kept = errno;
+    if (wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN) {
+        errno = kept;
+        return wf_real.recv(fd, memory, bytes, 0);
+    }
+    ptrdiff_t n = weft_recv(fd, memory, bytes, 0, w.until);
+    return n >= 0 ? n : wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
+}
+
+static bool has_ring(void)
+{
+    return weft_io_backend()[0] == 'i'; /* io_uring */
+}
+
 HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from, socklen_t *size)
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
+    if (flags == 0 && !from && !wf_wants_more(0) && has_ring())
+        return receive_in_ring(fd, memory, bytes);
     struct wf_waiting w = {0};
     int kept = errno;
     for (;;) {

@@ -117,6 +117,16 @@ static bool is_under_way(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_SYN_SENT;
 }
 
+/* The end of a connect that an earlier call has begun: 0 or a negative errno, as of weft_connect. */
+static int finish(int fd, weft_time until)
+{
+    int rc = weft_wait_fd(fd, POLLOUT, until), error = 0;
+    socklen_t size = sizeof error;
+    if (rc < 0)
+        return rc;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? -errno : -error;
+}
+
 static int type_of(int fd)
 {
     int type = 0;
@@ -143,6 +153,8 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
     if (to->sa_family == AF_INET || to->sa_family == AF_INET6) {
         bool limited = w.until.ns != WEFT_FOREVER.ns, again = limited && is_under_way(fd);
         error = -weft_connect(fd, to, size, w.until);
+        if (error == EALREADY) /* a ring says so at once */
+            error = -finish(fd, w.until);
         if (error == ETIMEDOUT && limited && weft_now().ns >= w.until.ns)
             error = again ? EALREADY : EINPROGRESS; /* what SO_SNDTIMEO ends with */
     } else {

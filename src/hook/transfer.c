@@ -280,13 +280,17 @@ ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
     if (is_odd(count) || is_file(fd))
         return wf_real.readv(fd, parts, count);
     int kept = errno;
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
     ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
+    if (n > 0 && unlikely(wf_wants_more(0)) && (size_t)n < wf_length(parts, (size_t)count)) {
+        struct wf_waiting w = {0};
+        return wf_receive_rest(fd, &message, 0, (size_t)n, &w);
+    }
     if (n >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP))
         return n;
     errno = kept;
     if (wf_length(parts, (size_t)count) == 0)
         return wf_real.readv(fd, parts, count);
-    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
     n = wf_receive(fd, &message, 0);
     if (n >= 0 || errno != ENOTSOCK)
         return n;

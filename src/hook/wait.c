@@ -54,6 +54,18 @@ static weft_time limit_of(int fd, int events)
     return none ? WEFT_FOREVER : wf_ahead(t.tv_sec, t.tv_usec * 1000LL);
 }
 
+#define LOOK_AGAIN (100 * WEFT_MS)
+
+/* Of a UNIX socket that can be written to no more poll(2) says nothing, though a send would fail. */
+static bool is_unix(int fd)
+{
+    int family = 0, kept = errno;
+    socklen_t size = sizeof family;
+    bool is = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+    errno = kept;
+    return is;
+}
+
 enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -65,7 +77,8 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
     }
     if (!wf_may_wait())
         return WF_WAIT_BLOCK;
-    *w = (struct wf_waiting){.begun = true, .until = limit_of(fd, events)};
+    *w = (struct wf_waiting){
+        .begun = true, .looks_again = events == POLLOUT && is_unix(fd), .until = limit_of(fd, events)};
     return WF_WAIT_AGAIN;
 }
 
@@ -77,7 +90,11 @@ enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
         if (next != WF_WAIT_AGAIN)
             return next;
     }
-    int n = weft_wait_fd(fd, (unsigned)events, w->until);
+    weft_time soon = w->looks_again ? weft_in(LOOK_AGAIN) : w->until;
+    bool early = soon.ns < w->until.ns;
+    int n = weft_wait_fd(fd, (unsigned)events, early ? soon : w->until);
+    if (n == -ETIMEDOUT && early)
+        n = 0;
     if (n == -EPERM) /* it is always ready */
         return WF_WAIT_BLOCK;
     if (n < 0) {

@@ -20,7 +20,8 @@ enum wf_wait {
 
 /* A call that waits: all zero at first. */
 struct wf_waiting {
-    bool begun; /* the rest is known */
+    bool begun;       /* the rest is known */
+    bool looks_again; /* the kernel does not tell all that ends the wait */
     weft_time until;
     int events; /* what came at last, as poll(2) says it */
 };

@@ -146,9 +146,36 @@ HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
     return sendfile(to, from, offset, bytes);
 }
 
+static mode_t kind_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
+}
+
+/* A socket that does not wait; one that does sets w->until. */
+static bool is_told_not_to(int fd, int events, struct wf_waiting *w)
+{
+    return kind_of(fd) == S_IFSOCK && wf_wait_begin(w, fd, events) != WF_WAIT_AGAIN;
+}
+
+/* The flag of a pipe counts where it is written to, and where it is read from if the other is a pipe too. */
+static bool pipes_do_not(int from, int to)
+{
+    bool into = kind_of(to) == S_IFIFO;
+    return (into && fcntl(to, F_GETFL) & O_NONBLOCK) ||
+           (into && kind_of(from) == S_IFIFO && fcntl(from, F_GETFL) & O_NONBLOCK);
+}
+
 HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags)
 {
-    if (likely(!wf_hooked_here()) || flags & SPLICE_F_NONBLOCK || !wf_may_wait())
+    struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
+    int kept = errno;
+    if (likely(!wf_hooked_here()) || flags & SPLICE_F_NONBLOCK || !wf_may_wait() || is_told_not_to(from, POLLIN, &in) ||
+        is_told_not_to(to, POLLOUT, &out) || pipes_do_not(from, to)) {
+        errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
-    return told(weft_splice(from, from_at, to, to_at, bytes, flags, WEFT_FOREVER), to);
+    }
+    errno = kept;
+    weft_time until = in.until.ns < out.until.ns ? in.until : out.until;
+    return told(weft_splice(from, from_at, to, to_at, bytes, flags, until), to);
 }

@@ -88,6 +88,9 @@ static struct io_uring_sqe *next_sqe(struct uring *p)
     return io_uring_get_sqe(&p->ring);
 }
 
+static char
+    rings_memory; /* stands for it: where one ring was the next may be, and TSan does not see them come and go */
+
 static int make_ring(struct uring *p)
 {
     static const unsigned wishes[] = {
@@ -102,6 +105,7 @@ static int make_ring(struct uring *p)
     }
     p->set.there = rc == 0;
     p->wake_armed = false;
+    wf_tsan_acquire(&rings_memory);
     return rc;
 }
 
@@ -287,6 +291,15 @@ static bool make_places(struct uring *p)
     return true;
 }
 
+/*
+ * What the kernel is asked for. A ring's poll for urgent data alone is not woken when that comes: it looks at wakes for all
+ * but POLLPRI. Their masks have POLLRDBAND, which no state of a socket has.
+ */
+static uint32_t asked_for(const struct poll *q)
+{
+    return q->events & POLLPRI ? q->events | POLLRDBAND : q->events;
+}
+
 int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
 {
     struct uring *p = (struct uring *)set;
@@ -310,7 +323,7 @@ int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generatio
     q->stays = q->cancelled = false;
     p->armed++;
     *ticket = q->ticket;
-    io_uring_prep_poll_add(sqe, fd, q->events);
+    io_uring_prep_poll_add(sqe, fd, asked_for(q));
     io_uring_sqe_set_data64(sqe, poll_tag(q));
     return 0;
 }
@@ -322,7 +335,7 @@ static bool arm_to_stay(struct uring *p, struct poll *q)
     struct io_uring_sqe *sqe = over ? NULL : next_sqe(p);
     if (!sqe)
         return false;
-    io_uring_prep_poll_multishot(sqe, q->fd, q->events);
+    io_uring_prep_poll_multishot(sqe, q->fd, asked_for(q));
     io_uring_sqe_set_data64(sqe, poll_tag(q));
     q->stays = true;
     return true;
@@ -557,6 +570,7 @@ static void leave(struct wf_io *io)
         complete_all(p);
         end_polls(p);
         p->set.there = false; /* before its descriptor is gone: a child that is forked now has no use for it */
+        wf_tsan_release(&rings_memory);
         io_uring_queue_exit(&p->ring);
     }
     wf_set_do_asked(&p->set);
