@@ -129,13 +129,6 @@ static inline ssize_t wf_raw_splice(int from, off_t *from_offset, int to, off_t 
                   splice(from, from_offset, to, to_offset, bytes, flags));
 }
 
-pid_t waitpid(pid_t pid, int *state, int flags); /* of sys/wait.h, which takes the name `wait` */
-
-static inline pid_t wf_raw_waitpid(pid_t pid, int *state, int flags)
-{
-    return WF_RAW((pid_t)syscall(SYS_wait4, pid, state, flags, NULL), waitpid(pid, state, flags));
-}
-
 /* An eventfd's. 0, or -1. */
 static inline int wf_raw_eventfd_write(int fd, uint64_t count)
 {

@@ -18,7 +18,8 @@
     X(__recvfrom_chk)                                                                                                  \
     X(recvmsg)                                                                                                         \
     X(send)                                                                                                            \
-    X(sendto) X(sendmsg) X(recvmmsg) X(sendmmsg) X(preadv2) X(preadv64v2) X(pwritev2) X(pwritev64v2) X(eventfd_read)   \
+    X(sendto)                                                                                                          \
+    X(sendmsg) X(recvmmsg) X(sendmmsg) X(preadv2) X(preadv64v2) X(pwritev2) X(pwritev64v2) X(eventfd_read)             \
         X(eventfd_write) X(sendfile) X(sendfile64) X(splice) X(connect) X(accept) X(accept4) X(close) X(dup2) X(dup3)  \
             X(close_range) X(setsockopt) X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect)            \
                 X(epoll_wait) X(epoll_pwait) X(epoll_pwait2) X(sleep) X(usleep) X(nanosleep) X(clock_nanosleep)        \

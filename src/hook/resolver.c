@@ -57,36 +57,67 @@ static void ask(struct wf_away *call)
     }
 }
 
+enum { MOST = 65536 }; /* of an answer */
+
+/* A copy of some bytes in memory that begins at *at, which moves on behind it. */
+static void *keep(char **at, const void *from, size_t bytes)
+{
+    if (!from)
+        return NULL;
+    void *copy = memcpy(*at, from, bytes);
+    *at += bytes;
+    return copy;
+}
+
+static size_t room_for(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
 /*
- * Made by a helper, with the caller's own memory: its end is waited for. The resolver's default state is the thread's: a
- * helper has one of its own, which it makes from the same files.
+ * Made by a helper, with copies of all that the caller has, which may lie on a shared stack; and to its end, as the state
+ * would be lost otherwise. The resolver's default state is the thread's: a helper has one of its own, which it makes from
+ * the same files.
  */
 static int asked(const struct question *given)
 {
-    struct question *q = malloc(sizeof *q);
+    size_t message = given->message && given->message_bytes > 0 ? (size_t)given->message_bytes : 0;
+    size_t room = given->answer && given->room > 0 ? (size_t)given->room : 0;
+    struct question *q = malloc(sizeof *q + sizeof *given->state + room_for(given->name) + room_for(given->domain) +
+                                message + room);
     if (!q) {
         h_errno = NETDB_INTERNAL;
         return -1;
     }
+    char *at = (char *)(q + 1);
     *q = *given;
     q->away.make = ask;
+    q->state = keep(&at, given->state, sizeof *given->state);
+    q->name = keep(&at, given->name, room_for(given->name));
+    q->domain = keep(&at, given->domain, room_for(given->domain));
+    q->message = keep(&at, given->message, message);
+    q->answer = given->answer ? (unsigned char *)at : NULL;
     if (!wf_away_to_its_end(&q->away, WEFT_OFFLOAD_NET)) {
         h_errno = NETDB_INTERNAL;
         return -1;
     }
     int result = q->result;
+    if (given->state)
+        *given->state = *q->state;
+    if (result > 0 && room > 0)
+        memcpy(given->answer, q->answer, (size_t)result < room ? (size_t)result : room);
     free(q);
     return result;
 }
 
-static bool is_away(void)
+static bool is_away(int room)
 {
-    return wf_hooked_here() && wf_may_wait();
+    return wf_hooked_here() && room <= MOST && wf_may_wait();
 }
 
 HOOK int res_query(const char *name, int class, int type, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_query(name, class, type, answer, room);
     return asked(&(struct question){
         .how = BY_QUERY, .name = name, .class = class, .type = type, .answer = answer, .room = room});
@@ -94,7 +125,7 @@ HOOK int res_query(const char *name, int class, int type, unsigned char *answer,
 
 HOOK int res_search(const char *name, int class, int type, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_search(name, class, type, answer, room);
     return asked(&(struct question){
         .how = BY_SEARCH, .name = name, .class = class, .type = type, .answer = answer, .room = room});
@@ -102,7 +133,7 @@ HOOK int res_search(const char *name, int class, int type, unsigned char *answer
 
 HOOK int res_querydomain(const char *name, const char *domain, int class, int type, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_querydomain(name, domain, class, type, answer, room);
     return asked(&(struct question){.how = BY_QUERY_DOMAIN,
                                     .name = name,
@@ -115,7 +146,7 @@ HOOK int res_querydomain(const char *name, const char *domain, int class, int ty
 
 HOOK int res_send(const unsigned char *message, int bytes, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_send(message, bytes, answer, room);
     return asked(
         &(struct question){.how = BY_SEND, .message = message, .message_bytes = bytes, .answer = answer, .room = room});
@@ -123,7 +154,7 @@ HOOK int res_send(const unsigned char *message, int bytes, unsigned char *answer
 
 HOOK int res_nquery(res_state state, const char *name, int class, int type, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_nquery(state, name, class, type, answer, room);
     return asked(&(struct question){
         .how = BY_NQUERY, .state = state, .name = name, .class = class, .type = type, .answer = answer, .room = room});
@@ -131,7 +162,7 @@ HOOK int res_nquery(res_state state, const char *name, int class, int type, unsi
 
 HOOK int res_nsearch(res_state state, const char *name, int class, int type, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_nsearch(state, name, class, type, answer, room);
     return asked(&(struct question){
         .how = BY_NSEARCH, .state = state, .name = name, .class = class, .type = type, .answer = answer, .room = room});
@@ -140,7 +171,7 @@ HOOK int res_nsearch(res_state state, const char *name, int class, int type, uns
 HOOK int res_nquerydomain(res_state state, const char *name, const char *domain, int class, int type,
                           unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_nquerydomain(state, name, domain, class, type, answer, room);
     return asked(&(struct question){.how = BY_NQUERY_DOMAIN,
                                     .state = state,
@@ -154,7 +185,7 @@ HOOK int res_nquerydomain(res_state state, const char *name, const char *domain,
 
 HOOK int res_nsend(res_state state, const unsigned char *message, int bytes, unsigned char *answer, int room)
 {
-    if (likely(!is_away()))
+    if (likely(!is_away(room)))
         return wf_real.res_nsend(state, message, bytes, answer, room);
     return asked(&(struct question){
         .how = BY_NSEND, .state = state, .message = message, .message_bytes = bytes, .answer = answer, .room = room});

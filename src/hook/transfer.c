@@ -6,11 +6,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <weft/fiber.h>
+#include <weft/offload.h>
 
+#include "hook/away.h"
 #include "hook/real.h"
 #include "hook/wait.h"
 
@@ -236,6 +240,77 @@ ssize_t wf_read_other(int fd, const struct iovec *parts, int count)
     }
 }
 
+/* What is left after `done` bytes, for one call. */
+static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, size_t done, size_t most)
+{
+    size_t n = wf_parts_after(left, AT_ONCE, parts, (size_t)count, done), kept = 0;
+    for (; kept < n && most > 0; kept++) {
+        if (left[kept].iov_len > most)
+            left[kept].iov_len = most;
+        most -= left[kept].iov_len;
+    }
+    return kept;
+}
+
+/* A write for a helper to make: to a terminal, which takes what it can and waits for the rest. */
+struct writing {
+    struct wf_away away;
+    int fd;
+    size_t bytes;
+    ssize_t written;
+    char memory[];
+};
+
+static void write_there(struct wf_away *call)
+{
+    struct writing *w = (struct writing *)call;
+    w->written = wf_real.write(w->fd, w->memory, w->bytes);
+}
+
+static ssize_t write_away(int fd, const struct iovec *parts, int count)
+{
+    size_t bytes = wf_length(parts, (size_t)count), at = 0;
+    struct writing *w = malloc(sizeof *w + bytes);
+    if (!w)
+        return wf_fails(ENOMEM);
+    *w = (struct writing){.away.make = write_there, .fd = fd, .bytes = bytes};
+    for (int i = 0; i < count; at += parts[i++].iov_len)
+        memcpy(w->memory + at, parts[i].iov_base, parts[i].iov_len);
+    if (!wf_away_to_its_end(&w->away, WEFT_OFFLOAD_CALL))
+        return -1;
+    ssize_t written = w->written;
+    free(w);
+    return written;
+}
+
+enum { SMALL = 256, ATOMIC = 4096 }; /* what a terminal that is ready has room for; what such a FIFO has */
+
+/* What cannot be told not to wait: it is polled, and given no more than it has room for. */
+static ssize_t write_polled(int fd, const struct iovec *parts, int count)
+{
+    struct wf_waiting w = {0};
+    struct stat st;
+    int kept = errno;
+    bool fifo = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode), terminal = S_ISCHR(st.st_mode);
+    for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {
+        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
+        if (next == WF_WAIT_OVER && errno != EAGAIN)
+            return done > 0 ? (ssize_t)done : -1;
+        errno = kept;
+        if (next == WF_WAIT_AGAIN && terminal && bytes > SMALL)
+            return write_away(fd, parts, count);
+        if (next != WF_WAIT_AGAIN || !fifo) /* it has O_NONBLOCK, or is ready */
+            return wf_real.writev(fd, parts, count);
+        struct iovec left[AT_ONCE];
+        ssize_t n = wf_real.writev(fd, left, (int)rest_of(left, parts, count, done, ATOMIC));
+        if (n < 0)
+            return done > 0 ? (ssize_t)done : -1;
+        done += (size_t)n;
+        if (done == bytes)
+            return (ssize_t)done;
+    }
+}
+
 ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
 {
     struct wf_waiting w = {0};
@@ -248,19 +323,22 @@ ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
         bool first = done == 0;
         size_t parts_left = first ? (size_t)count : wf_parts_after(left, AT_ONCE, parts, (size_t)count, done);
         ssize_t n = wf_real.pwritev2(fd, first ? parts : left, (int)parts_left, -1, RWF_NOWAIT);
-        bool knows = n >= 0 || errno != EOPNOTSUPP;
+        if (n < 0 && errno == EOPNOTSUPP) {
+            errno = kept;
+            return write_polled(fd, parts, count);
+        }
         if (n >= 0)
             errno = kept;
         if (n > 0)
             done += (size_t)n;
-        if (n == 0 || (n > 0 && done == wf_length(parts, (size_t)count)) || (n < 0 && knows && errno != EAGAIN))
+        if (n == 0 || (n > 0 && done == wf_length(parts, (size_t)count)) || (n < 0 && errno != EAGAIN))
             return done > 0 ? (ssize_t)done : n;
         enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER && (knows || errno != EAGAIN))
+        if (next == WF_WAIT_OVER)
             return done > 0 ? (ssize_t)done : -1;
-        if (next != WF_WAIT_AGAIN || !knows) {
+        if (next == WF_WAIT_BLOCK) {
             errno = kept;
-            return wf_real.writev(fd, parts, count);
+            return first ? wf_real.writev(fd, parts, count) : (ssize_t)done;
         }
     }
 }

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
@@ -152,6 +153,24 @@ static mode_t kind_of(int fd)
     return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
 }
 
+static bool is_tcp(int fd)
+{
+    int protocol = 0;
+    socklen_t size = sizeof protocol;
+    return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP;
+}
+
+/* A call that can only fail is the system's. */
+static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
+{
+    bool out_of = kind_of(from) == S_IFIFO, into = kind_of(to) == S_IFIFO;
+    struct stat a, b;
+    return (!out_of && !into) || (out_of && from_at) || (into && to_at) ||
+           (fcntl(from, F_GETFL) & O_ACCMODE) == O_WRONLY || (fcntl(to, F_GETFL) & O_ACCMODE) == O_RDONLY ||
+           (out_of && into && fstat(from, &a) == 0 && fstat(to, &b) == 0 && a.st_ino == b.st_ino &&
+            a.st_dev == b.st_dev);
+}
+
 /* A socket that does not wait; one that does sets w->until. */
 static bool is_told_not_to(int fd, int events, struct wf_waiting *w)
 {
@@ -170,8 +189,14 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
 {
     struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
     int kept = errno;
-    if (likely(!wf_hooked_here()) || flags & SPLICE_F_NONBLOCK || !wf_may_wait() || is_told_not_to(from, POLLIN, &in) ||
-        is_told_not_to(to, POLLOUT, &out) || pipes_do_not(from, to)) {
+    if (likely(!wf_hooked_here()) || !wf_may_wait() || cannot_be(from, from_at, to, to_at) ||
+        is_told_not_to(from, POLLIN, &in) || is_told_not_to(to, POLLOUT, &out) || pipes_do_not(from, to)) {
+        errno = kept;
+        return wf_real.splice(from, from_at, to, to_at, bytes, flags);
+    }
+    if (flags & SPLICE_F_NONBLOCK) { /* of a blocking TCP socket it waits all the same */
+        if (is_tcp(from) && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
+            return -1;
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }

@@ -23,7 +23,7 @@
 #include "io/watch.h"
 #include "sched/worker.h"
 
-enum { CHUNK = 1024, CHUNKS = 1 << 16 };
+enum { CHUNK = 1024, CHUNKS = WF_FD_NUMBERS / CHUNK };
 
 static struct wf_fd *chunks[CHUNKS]; /* atomic: each is made once, and for life */
 static unsigned chunks_end;          /* atomic: none is there from this one on */
@@ -72,11 +72,6 @@ struct wf_fd *wf_fd_look(int fd)
         return NULL;
     struct wf_fd *chunk = wf_load_acquire(&chunks[fd / CHUNK]); /* pairs with make_chunk */
     return chunk ? &chunk[fd % CHUNK] : NULL;
-}
-
-int wf_fd_none(int fd)
-{
-    return fd < 0 || fd >= CHUNK * CHUNKS ? -EBADF : -ENOMEM;
 }
 
 struct wf_fd *wf_fd_of(int fd)

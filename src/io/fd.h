@@ -75,8 +75,13 @@ void wf_fd_join_fork(void);
 /* The record of a number; NULL: it is no descriptor's (negative, or too large), or there is no memory. */
 struct wf_fd *wf_fd_of(int fd);
 
+#define WF_FD_NUMBERS (1 << 26) /* that may be a descriptor's */
+
 /* Why there is none: -EBADF or -ENOMEM. */
-int wf_fd_none(int fd);
+static inline int wf_fd_none(int fd)
+{
+    return fd < 0 || fd >= WF_FD_NUMBERS ? -EBADF : -ENOMEM;
+}
 
 /* The same, if somebody has asked for it before. */
 struct wf_fd *wf_fd_look(int fd);

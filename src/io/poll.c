@@ -219,7 +219,8 @@ static int poll_on_thread(struct pollfd *fds, struct wait_for *all, weft_time de
     struct pollfd *with = wf_sys_malloc((all->count + 1) * sizeof *with);
     int n = with ? 0 : -ENOMEM;
     if (with) {
-        memcpy(with, fds, all->count * sizeof *fds);
+        if (all->count > 0)
+            memcpy(with, fds, all->count * sizeof *fds);
         with[all->count] = (struct pollfd){.fd = wake, .events = POLLIN};
         for (size_t i = 0; i < all->count; i++) {
             all->places[i].plain.wake = wake;

@@ -29,7 +29,8 @@ static int reap(pid_t pid, int *status)
 {
     int kept = errno, state = 0, rc;
     do
-        rc = (int)wf_negative_errno(wf_raw_waitpid(pid, &state, WNOHANG), kept);
+        rc = (int)wf_negative_errno(
+            WF_RAW(syscall(SYS_wait4, pid, &state, WNOHANG, NULL), waitpid(pid, &state, WNOHANG)), kept);
     while (rc == -EINTR);
     if (rc == 0)
         return -EAGAIN;
