@@ -364,8 +364,9 @@ STATEMENT(close_tells_who_just_begins_to_wait)
         double start = now_ms();
         be_victim(&v);
         CHECK(now_ms() - start < 1000);
-        /* The kernel itself calls what is closed in the middle of its select ready. */
-        if (!is_told(&v) && !(v.wait == in_select && v.rc == 1))
+        /* The kernel itself calls what is closed in the middle of its select ready; and a worker may have got the number,
+         * for its own epoll set, before recv came to it. */
+        if (!is_told(&v) && !(v.wait == in_select && v.rc == 1) && v.error != ENOTSOCK)
             test_failed(__FILE__, __LINE__, "wait %d: %ld with errno %s", i % 4, v.rc, strerrorname_np(v.error));
         end(f);
         close(e.b);
