@@ -8,7 +8,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-clients test-mutants stress soak bench install check clean
+.PHONY: help run test test-full test-hooks test-clients test-mutants stress soak bench install check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
@@ -22,9 +22,13 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/setup run test
 	@tools/test quick
 
-test-full: ## the tests in all other builds (clang, other processors, valgrind), the clients, python's tests under the hooks, the mutants
-	@tools/setup run test full clients
+test-full: ## the tests in all other builds (clang, other processors, valgrind), and the mutants
+	@tools/setup run test full
 	@tools/test full
+
+test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded
+	@tools/setup run test hooks clients
+	@tools/test hooks
 
 test-clients: ## client libraries (libpq, libcurl, hiredis...) in fibers under the hooks, against real servers
 	@tools/setup run test clients

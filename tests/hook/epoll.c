@@ -278,14 +278,14 @@ STATEMENT(what_is_added_meanwhile_wakes)
     int set = new_set();
     struct addition a = {set, e.a};
     CHECK_INT(write(e.b, "x", 1), ==, 1);
-    struct flow *f = begin_thread(add_later, &a);
     double start = now_ms();
+    struct flow *f = begin_thread(add_later, &a);
     CHECK_INT(next(set, e.a, 5000), ==, EPOLLIN);
     CHECK_AFTER(start, 70);
     end(f);
     CHECK_INT(epoll_ctl(set, EPOLL_CTL_DEL, e.a, NULL), ==, 0);
-    f = begin(add_later, &a);
     start = now_ms();
+    f = begin(add_later, &a);
     CHECK_INT(next(set, e.a, 5000), ==, EPOLLIN);
     CHECK_AFTER(start, 70);
     end(f);
