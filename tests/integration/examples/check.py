@@ -298,8 +298,12 @@ def files():
 
 FALSE_SERVER = """#!{python}
 # An echo server as the show starts it, for one connection, which does something wrong at the tenth message.
-import os, signal, socket, sys
-signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"3 fibers\\n"))
+import os, signal, socket, sys, threading
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+def answer(): # on a thread of its own: a handler would not run before the main one has left its call
+    while signal.sigwait([signal.SIGUSR1]):
+        os.write(1, b"3 fibers\\n")
+threading.Thread(target=answer, daemon=True).start()
 listener = socket.create_server(("127.0.0.1", 0))
 print("serving at 127.0.0.1:0, port %d, by mistake" % listener.getsockname()[1], flush=True)
 connection = listener.accept()[0]
