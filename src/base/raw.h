@@ -7,6 +7,7 @@
 #ifndef WF_BASE_RAW_H
 #define WF_BASE_RAW_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
@@ -46,15 +47,28 @@ static inline ssize_t wf_raw_writev(int fd, const struct iovec *parts, int count
     return WF_RAW(syscall(SYS_writev, fd, parts, count), writev(fd, parts, count));
 }
 
+/* Where the kernel, or an emulator, has no calls with flags: without any they are the older ones, as in the C library. */
+static inline ssize_t wf_raw_older(long call, long at_place, int fd, const struct iovec *parts, int count, off_t at,
+                                   int flags)
+{
+    if (flags != 0) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return at == -1 ? syscall(call, fd, parts, count) : syscall(at_place, fd, parts, count, at, 0);
+}
+
 /* The kernel takes an offset in two halves; where a register holds all of it the second one is not looked at. */
 static inline ssize_t wf_raw_preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
-    return WF_RAW(syscall(SYS_preadv2, fd, parts, count, at, 0, flags), preadv2(fd, parts, count, at, flags));
+    ssize_t n = WF_RAW(syscall(SYS_preadv2, fd, parts, count, at, 0, flags), preadv2(fd, parts, count, at, flags));
+    return n < 0 && errno == ENOSYS ? wf_raw_older(SYS_readv, SYS_preadv, fd, parts, count, at, flags) : n;
 }
 
 static inline ssize_t wf_raw_pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
-    return WF_RAW(syscall(SYS_pwritev2, fd, parts, count, at, 0, flags), pwritev2(fd, parts, count, at, flags));
+    ssize_t n = WF_RAW(syscall(SYS_pwritev2, fd, parts, count, at, 0, flags), pwritev2(fd, parts, count, at, flags));
+    return n < 0 && errno == ENOSYS ? wf_raw_older(SYS_writev, SYS_pwritev, fd, parts, count, at, flags) : n;
 }
 
 static inline ssize_t wf_raw_recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from,
