@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weft/offload.h>
+
 #include "unit/io/ground.h"
 
 static void *reads_byte(void *arg)
@@ -101,6 +103,13 @@ static void *connects(void *arg)
     return ptr(weft_connect(c->fd, (struct sockaddr *)&c->to, sizeof c->to, weft_in(20 * WEFT_SEC)));
 }
 
+static unsigned busy_helpers(void)
+{
+    weft_offload_figures figures = {.size = sizeof figures};
+    CHECK_INT(weft_offload_stats(&figures), ==, 0);
+    return figures.busy;
+}
+
 /* Nobody accepts, and there is room for no more: on a blocking socket, without a ring, a helper waits for that. */
 IN_FIBER(a_close_tells_who_connects)
 {
@@ -121,6 +130,7 @@ IN_FIBER(a_close_tells_who_connects)
     for (int i = 0; i < 8; i++)
         CHECK_INT(close(filling[i]), ==, 0);
     CHECK_INT(weft_close(l), ==, 0);
+    AWAIT(busy_helpers() == 0); /* the attempt ends too, as nobody listens any more */
     return arg;
 }
 
