@@ -2,7 +2,6 @@
  * hook/read.c: the names that read.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include <weft/io.h>
@@ -92,9 +91,9 @@ HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
 
 HOOK ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
-    if (likely(!wf_hooked_here()) || at != -1 || flags & RWF_NOWAIT)
+    if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
         return wf_real.preadv2(fd, parts, count, at, flags);
-    return flags == 0 ? wf_read_parts(fd, parts, count) : wf_real.preadv2(fd, parts, count, at, flags);
+    return wf_read_parts(fd, parts, count);
 }
 
 HOOK ssize_t preadv64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)

@@ -23,12 +23,7 @@
 /* A call that can only fail is the system's. */
 static bool accepts(int fd, int flags)
 {
-    int on = 0, kept = errno;
-    socklen_t size = sizeof on;
-    bool is = !(flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) &&
-              getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on;
-    errno = kept;
-    return is;
+    return !(flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) && wf_option(fd, SO_ACCEPTCONN) == 1;
 }
 
 HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
@@ -127,13 +122,6 @@ static int finish(int fd, weft_time until)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? -errno : -error;
 }
 
-static int type_of(int fd)
-{
-    int type = 0;
-    socklen_t size = sizeof type;
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : 0;
-}
-
 HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
 {
     struct wf_waiting w = {0};
@@ -144,7 +132,7 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
         errno = kept;
         return wf_real.connect(fd, to, size);
     }
-    int type = type_of(fd), error;
+    int type = wf_option(fd, SO_TYPE), error;
     to = (struct sockaddr *)&copy;
     if ((type != SOCK_STREAM && type != SOCK_SEQPACKET) || to->sa_family == AF_UNSPEC) {
         errno = kept;

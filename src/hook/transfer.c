@@ -44,9 +44,7 @@ size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, 
 
 static bool is_stream(int fd)
 {
-    int type = 0;
-    socklen_t size = sizeof type;
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+    return wf_option(fd, SO_TYPE) == SOCK_STREAM;
 }
 
 /*
@@ -66,18 +64,10 @@ static size_t wanted(int fd, size_t bytes, int flags, size_t done)
 {
     if (flags & MSG_WAITALL)
         return is_stream(fd) ? bytes : done;
-    int low = 1;
-    socklen_t size = sizeof low;
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &size) != 0 || low <= 1 || !is_stream(fd))
+    int low = wf_option(fd, SO_RCVLOWAT);
+    if (low <= 1 || !is_stream(fd))
         return done;
     return (size_t)low < bytes ? (size_t)low : bytes;
-}
-
-static bool is_unix(int fd)
-{
-    int family = 0;
-    socklen_t size = sizeof family;
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
 }
 
 /*
@@ -86,7 +76,8 @@ static bool is_unix(int fd)
  */
 static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done, size_t bytes, struct wf_waiting *w)
 {
-    if (is_unix(fd) || (!w->begun && wf_wait_begin(w, fd, POLLIN) != WF_WAIT_AGAIN)) /* on AF_UNIX it does not wait */
+    bool waits = wf_option(fd, SO_DOMAIN) != AF_UNIX; /* there it does not */
+    if (!waits || (!w->begun && wf_wait_begin(w, fd, POLLIN) != WF_WAIT_AGAIN))
         return (ssize_t)done;
     for (weft_span pause = 100 * WEFT_US; done < bytes; pause = pause < 5 * WEFT_MS ? 2 * pause : pause) {
         struct pollfd p = {.fd = fd, .events = POLLRDHUP};
@@ -393,12 +384,9 @@ ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
 {
     if (is_odd(count) || is_file(fd))
         return wf_real.writev(fd, parts, count);
-    int kept = errno, type;
-    socklen_t size = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
-        errno = kept;
+    int kept = errno;
+    if (wf_option(fd, SO_TYPE) < 0)
         return wf_write_other(fd, parts, count);
-    }
     ssize_t n = wf_real.pwritev2(fd, parts, count, -1, RWF_NOWAIT);
     if (n < 0 && errno != EAGAIN && errno != EOPNOTSUPP)
         return n;

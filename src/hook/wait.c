@@ -56,14 +56,14 @@ static weft_time limit_of(int fd, int events)
 
 #define LOOK_AGAIN (100 * WEFT_MS)
 
-/* Of a UNIX socket that can be written to no more poll(2) says nothing, though a send would fail. */
-static bool is_unix(int fd)
+int wf_option(int fd, int name)
 {
-    int family = 0, kept = errno;
-    socklen_t size = sizeof family;
-    bool is = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+    int value = -1, kept = errno;
+    socklen_t size = sizeof value;
+    if (getsockopt(fd, SOL_SOCKET, name, &value, &size) != 0)
+        value = -1;
     errno = kept;
-    return is;
+    return value;
 }
 
 enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
@@ -77,8 +77,9 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
     }
     if (!wf_may_wait())
         return WF_WAIT_BLOCK;
-    *w = (struct wf_waiting){
-        .begun = true, .looks_again = events == POLLOUT && is_unix(fd), .until = limit_of(fd, events)};
+    *w = (struct wf_waiting){.begun = true, .until = limit_of(fd, events)};
+    /* Of a UNIX socket that can be written to no more poll(2) says nothing, though a send would fail. */
+    w->looks_again = events == POLLOUT && wf_option(fd, SO_DOMAIN) == AF_UNIX;
     return WF_WAIT_AGAIN;
 }
 

@@ -39,6 +39,9 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events);
 /* Whether this is a place to let a fiber wait: not in a signal handler, and not in a child that vfork(2) has made. */
 bool wf_may_wait(void);
 
+/* An option of a socket that is a number (SO_TYPE, SO_DOMAIN, ...); -1: it has none, or is no socket. errno stays. */
+int wf_option(int fd, int name);
+
 /* errno of a negative result: -1. */
 static inline int wf_fails(int error)
 {

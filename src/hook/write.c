@@ -100,9 +100,7 @@ static ssize_t told(ptrdiff_t n, int to)
 {
     if (n >= 0)
         return n;
-    int type;
-    socklen_t size = sizeof type;
-    if (n == -EPIPE && getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
+    if (n == -EPIPE && wf_option(to, SO_TYPE) >= 0)
         raise(SIGPIPE);
     return wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
 }
@@ -155,13 +153,6 @@ static mode_t kind_of(int fd)
 
 #define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
 
-static bool is_tcp(int fd)
-{
-    int protocol = 0;
-    socklen_t size = sizeof protocol;
-    return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP;
-}
-
 /* A call that can only fail is the system's. */
 static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
 {
@@ -198,7 +189,7 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }
     if (flags & SPLICE_F_NONBLOCK) { /* of a blocking TCP socket it waits all the same */
-        if (is_tcp(from) && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
+        if (wf_option(from, SO_PROTOCOL) == IPPROTO_TCP && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
             return -1;
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
