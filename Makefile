@@ -13,7 +13,10 @@ export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
 
+EXAMPLES := $(sort $(basename $(notdir $(wildcard examples/*.c))) show)
+
 run: ## an echo server under load, for ten seconds; EXAMPLE=hello, chat, ... ARGS="..." runs an example instead
+	@$(if $(filter $(EXAMPLE),$(EXAMPLES)),,echo "make run: there is no example $(EXAMPLE); there are: $(EXAMPLES)" >&2; exit 1)
 	@tools/setup run
 	cmake --preset release && cmake --build --preset release --target example-$(EXAMPLE)
 	build/release/examples/$(EXAMPLE) $(ARGS)
@@ -22,8 +25,8 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/setup run test
 	@tools/test quick
 
-test-full: ## the tests in all other builds (clang, other processors, valgrind), and the mutants
-	@tools/setup run test full
+test-full: ## the tests in all other builds (clang, other processors, valgrind), what must hold under the hooks, and the mutants
+	@tools/setup run test full hooks clients
 	@tools/test full
 
 test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded

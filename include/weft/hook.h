@@ -2,16 +2,20 @@
  * weft/hook.h: the hooks: code that was never written for this library waits in fibers without blocking their worker.
  *
  * Link with libweft-hook (pkg-config weft-hook, or weft::hook of the CMake package), or run a program with
- * LD_PRELOAD=libweft-hook.so. From then on read, recv, connect, poll, sleep, getaddrinfo and their kin, called by a fiber
- * and by whatever library it calls, let the fiber wait. On any other thread they are the system's, as before.
+ * LD_PRELOAD=/path/to/libweft-hook.so. From then on read, recv, connect, poll, sleep, getaddrinfo and their kin, called by a
+ * fiber and by whatever library it calls, let the fiber wait. On any other thread they are the system's, as before.
  *
  * A hooked call behaves as the system's in its result, its errno and its time. Nothing is kept about a descriptor: its
- * O_NONBLOCK and timeouts are asked for when a call is about to wait, and never changed. docs/hooks.md has the list of
+ * O_NONBLOCK and timeouts are asked for when a call is about to wait, and never changed (but see docs/hooks.md of sockets that
+ * were told never to wait). docs/hooks.md has the list of
  * names, and what is different.
  *
  * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal.
  *
- * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start.
+ * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (Of a
+ * value that is not known a line on stderr tells.)
+ * WEFT_HOOK_LOCKS=1: the locks of pthread.h, semaphore.h and threads.h too: a fiber waits for them and owns them, instead
+ * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is told of on stderr.
  */
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
@@ -55,15 +59,74 @@ WEFT_API bool weft_hooked(void);
 WEFT_API void *weft_hook_real(const char *name);
 
 /**
- * Writes which hooks are live, and for each library that is loaded which of its calls go past them, and why. Part of
- * libweft-hook.
+ * Writes whether the hooks and the locks are on and how many names are live; then one line for each cause for which calls
+ * go past them, with the library and the names, and one if there are two libwefts. Part of libweft-hook.
  *
- * Returns: how many calls of how many libraries go past them: 0 is good; -EINVAL no out
+ * Returns: how many names go past them, in how many libraries: 0 is good; -EINVAL no out
  * Context: fiber | any thread
  * Blocks:  as writing to `out` does
  * Owns:    nothing
  */
 WEFT_API int weft_hook_report(FILE *out);
+
+/* ---- for who writes hooks of their own ---- */
+
+/**
+ * Lets the waits of the calling fiber pay no heed to weft_cancel (except weft_park), or heed it again: for wrappers of
+ * calls that cannot fail, such as taking a lock.
+ *
+ * Returns: what it was before; false on a plain thread
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API bool weft_hook_deaf(bool on);
+
+/**
+ * Who calls: unlike weft_fiber_current and weft_fiber_id it is no place to give way (weft_checkpoint), so it may be asked
+ * anywhere, also in a signal handler.
+ *
+ * Returns: the calling fiber's id; 0 on a plain thread
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API uint64_t weft_hook_self(void);
+
+/**
+ * Counts the locks that the calling fiber has taken and that others would block their thread for: 1 one more, -1 one less.
+ * libweft-hook counts pthread mutexes, and tells of a fiber that waits while it has one. Up to 63 are counted, and never
+ * less than none.
+ *
+ * Returns: how many they are now; 0 on a plain thread
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API unsigned weft_hook_held(int change);
+
+/** A fiber that is about to wait while it has locks: see weft_hook_on_wait. */
+typedef struct {
+    uint64_t id;      /* the fiber's */
+    const char *name; /* weft_fiber_name */
+    const char *site; /* weft_fiber_site */
+    const char *what; /* what it waits for: "sleep", "channel", ... */
+    unsigned held;    /* how many it has */
+} weft_hook_wait;
+
+typedef void weft_hook_wait_fn(const weft_hook_wait *wait);
+
+/**
+ * Has `fn` called by every fiber that is about to wait while weft_hook_held counts locks of it; NULL: nobody. libweft-hook
+ * does this at its start, to tell of it. What the fiber waits for may be locked meanwhile: fn calls no function of this
+ * library, waits for nothing and takes no lock that is held elsewhere in such a call.
+ *
+ * Returns: the function that was set before; NULL: none
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API weft_hook_wait_fn *weft_hook_on_wait(weft_hook_wait_fn *fn);
 
 WEFT_END_DECLS
 

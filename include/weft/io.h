@@ -199,16 +199,27 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
 WEFT_API int weft_close(int fd);
 
 /**
- * For who closes descriptors otherwise than by weft_close, or is about to have others take their numbers (dup2,
- * close_range): who waits on any of `first` to `last` gets -EBADF, and what is known about the numbers is forgotten. Close
- * them right after. In a child made by vfork(2), which has its parent's memory, it does nothing.
+ * For who closes descriptors otherwise than by weft_close, or has others take their numbers (dup2, close_range): call it
+ * before, and weft_closed after. Who waits on any of `first` to `last` gets -EBADF, what is known about the numbers is
+ * forgotten, and nobody begins to wait on them until weft_closed (for 10 ms at the longest). Between the two only close
+ * them. In a child made by vfork(2), which has its parent's memory, nobody is told.
  *
- * Returns: nothing; numbers that nothing is known about are left alone
+ * Returns: false: nothing is known of any of them, and weft_closed need not be called
  * Context: fiber | any thread
  * Blocks:  as weft_close
  * Owns:    nothing
  */
-WEFT_API void weft_forget(unsigned first, unsigned last);
+WEFT_API bool weft_closing(unsigned first, unsigned last);
+
+/**
+ * They are closed: see weft_closing, which was called with the same numbers.
+ *
+ * Returns: nothing
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void weft_closed(unsigned first, unsigned last);
 
 /**
  * shutdown(2).

@@ -15,8 +15,9 @@
  * fork(2): in the child the fiber that forked goes on, on its stack, as the only one of its scheduler, which has one worker
  * there. All other fibers, and the timers, watches and helpers of before, do not exist: none of them runs, and what is sent
  * or unlocked goes to others. What they held stays held, and an object that another thread was just using may stay locked,
- * as with those of pthreads; one that a plain thread was waiting in must not be used in the child. When the last fiber has ended, weft_run, weft_sched_run or weft_sched_stop returns in the child
- * too if the fiber forked on the thread that called it (always so with one worker); else the child ends by exit(0). Other
+ * as with those of pthreads; one that a plain thread was waiting in must not be used in the child. When the last fiber has
+ * ended, weft_run, weft_sched_run or weft_sched_stop returns in the child too if the fiber forked on the thread that called
+ * it (always so with one worker); else the child ends by exit(0). So a child that has done its work says _exit. Other
  * schedulers that ran are over, and can only be freed; those that did not run are as they were. If a plain thread forks the
  * child has no runtime, and weft_run begins a new one. A child may exec, _exit or exit at any time. (vfork, posix_spawn and
  * _Fork do nothing of this: exec after them.)

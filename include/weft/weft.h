@@ -11,6 +11,7 @@
 #include <weft/cxx.h>
 #include <weft/fiber.h>
 #include <weft/file.h>
+#include <weft/hook.h>
 #include <weft/io.h>
 #include <weft/net.h>
 #include <weft/offload.h>

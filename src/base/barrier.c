@@ -5,9 +5,10 @@
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/plain.h"
 
 bool wf_barrier_is_asymmetric;
 
@@ -33,8 +34,8 @@ void wf_barrier_in_child(void)
 
 void wf_barrier_init(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init);
+    static struct wf_plain_once once;
+    wf_plain_once(&once, init);
 }
 
 void wf_barrier_heavy(void)

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/barrier.h"
+#include "base/plain.h"
 
 uint32_t wf_forks;
 
-static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER; /* held around a fork: no part joins meanwhile */
-static const struct wf_fork_steps *parts[WF_FORK_PARTS];    /* guarded by: joining */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_mutex joining;                    /* held around a fork: no part joins meanwhile */
+static const struct wf_fork_steps *parts[WF_FORK_PARTS]; /* guarded by: joining */
+static struct wf_plain_once once;
 static pid_t home; /* the process; set when the first part joins, and by a fork */
 
 bool wf_fork_is_guest(void)
@@ -24,7 +25,7 @@ bool wf_fork_is_guest(void)
 
 static void before(void)
 {
-    pthread_mutex_lock(&joining);
+    wf_plain_lock(&joining);
     for (int i = WF_FORK_PARTS - 1; i >= 0; i--) {
         if (parts[i] && parts[i]->before)
             parts[i]->before();
@@ -37,7 +38,7 @@ static void after(void)
         if (parts[i] && parts[i]->after)
             parts[i]->after();
     }
-    pthread_mutex_unlock(&joining);
+    wf_plain_unlock(&joining);
 }
 
 static void in_child(void)
@@ -49,7 +50,7 @@ static void in_child(void)
         if (parts[i] && parts[i]->in_child)
             parts[i]->in_child();
     }
-    pthread_mutex_unlock(&joining);
+    wf_plain_unlock(&joining);
 }
 
 static void set_up(void)
@@ -58,10 +59,19 @@ static void set_up(void)
     pthread_atfork(before, after, in_child);
 }
 
+/*
+ * Before others, as far as can be: who was registered last is called first before a fork. So what a library does then, such as
+ * taking a lock of its own that a fiber may have, is done before our locks are taken, and may let a fiber wait.
+ */
+__attribute__((constructor(101))) static void register_early(void)
+{
+    wf_plain_once(&once, set_up);
+}
+
 void wf_fork_join(enum wf_fork_part part, const struct wf_fork_steps *steps)
 {
-    pthread_once(&once, set_up);
-    pthread_mutex_lock(&joining);
+    wf_plain_once(&once, set_up);
+    wf_plain_lock(&joining);
     parts[part] = steps;
-    pthread_mutex_unlock(&joining);
+    wf_plain_unlock(&joining);
 }

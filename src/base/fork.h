@@ -8,7 +8,8 @@
  *
  * The order of the locks is the order of the parts below, from the last to the first; `in_child` goes from the first to the
  * last. Elsewhere nobody takes one of these locks while it has another (but for those of WF_FORK_SCHEDS, see
- * sched/fork.c), and no code of the user runs under any: so `before` cannot wait for somebody who waits for it.
+ * sched/fork.c), and no code of the user runs under any: so `before` cannot wait for somebody who waits for it. (But for
+ * what a library does before a fork that was registered before us; we are as early as can be.)
  */
 #ifndef WF_BASE_FORK_H
 #define WF_BASE_FORK_H
@@ -26,6 +27,7 @@ enum wf_fork_part {
     WF_FORK_SCHEDS,  /* schedulers, their workers, timers and drivers */
     WF_FORK_OFFLOAD, /* helpers */
     WF_FORK_IO,      /* the table of descriptors */
+    WF_FORK_ATTEMPT, /* the ring for calls that are not to wait */
     WF_FORK_RUNTIME, /* weft_run */
     WF_FORK_PARTS,
 };

@@ -6,19 +6,20 @@
 #include <pthread.h>
 
 #include "base/fork.h"
+#include "base/plain.h"
 
 #define IDS_AT_ONCE 1024
 
 __thread struct wf_thread wf_thread_self __attribute__((tls_model("initial-exec")));
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wf_plain_mutex list_lock;
 static struct wf_thread *list; /* guarded by: list_lock */
 static int64_t live_of_others; /* atomic: of threads that have ended, or are not on the list */
 static uint64_t next_ids = 1;  /* atomic */
 
 uint64_t wf_thread_first_id = 1;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 static pthread_key_t at_exit;
 static bool at_exit_works;                   /* const after set_up: the process had a key left */
 static void (*on_leave)(struct wf_thread *); /* atomic: every wf_thread_enter writes the same */
@@ -34,23 +35,23 @@ static void thread_ends(void *state)
 {
     struct wf_thread *t = state;
     __atomic_load_n(&on_leave, __ATOMIC_RELAXED)(t);
-    pthread_mutex_lock(&list_lock);
+    wf_plain_lock(&list_lock);
     __atomic_add_fetch(&live_of_others, t->live, __ATOMIC_RELAXED);
     *t->link = t->next;
     if (t->next)
         t->next->link = t->link;
-    pthread_mutex_unlock(&list_lock);
+    wf_plain_unlock(&list_lock);
     *t = (struct wf_thread){.next_id = t->next_id, .last_id = t->last_id, .ended = true};
 }
 
 static void lock_list(void)
 {
-    pthread_mutex_lock(&list_lock);
+    wf_plain_lock(&list_lock);
 }
 
 static void unlock_list(void)
 {
-    pthread_mutex_unlock(&list_lock);
+    wf_plain_unlock(&list_lock);
 }
 
 /* In the child of a fork only the calling thread exists; the others' coroutines are still counted, as they are there. */
@@ -83,7 +84,7 @@ void wf_thread_enter(struct wf_thread *t, void (*leave)(struct wf_thread *))
     if (t->entered)
         return;
     __atomic_store_n(&on_leave, leave, __ATOMIC_RELAXED);
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     t->entered = true;
     if (t->ended || !at_exit_works || pthread_setspecific(at_exit, t) != 0)
         return; /* nobody would take it off the list */

@@ -5,12 +5,12 @@
 #include "coro/overflow.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/panic.h"
+#include "base/plain.h"
 #include "base/sys.h"
 #include "coro/coro.h"
 #include "stack/guard.h"
@@ -120,9 +120,9 @@ static size_t signal_stack_bytes(void)
 
 void wf_overflow_watch(struct wf_thread *t)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static struct wf_plain_once once;
     stack_t has;
-    pthread_once(&once, install);
+    wf_plain_once(&once, install);
     if (!t->listed)
         return; /* it could not be given back when the thread ends */
     if (sigaltstack(NULL, &has) != 0 || !(has.ss_flags & SS_DISABLE))

@@ -62,7 +62,8 @@ struct weft_fiber {
     int kept_errno; /* not RUNNING: its errno */
     uint32_t turn;  /* in a run queue: when it came; see worker.h */
     uint16_t class; /* const: of its stack */
-    uint16_t flags; /* of weft_attr, without WEFT_MIGRATE if `bound`. const, but for WEFT_NO_HOOK: owner: the fiber */
+    uint16_t flags; /* of weft_attr, without WEFT_MIGRATE if `bound`. const, but for WEFT_NO_HOOK and the bits above it,
+                       which count its locks (sched/hooked.h): owner: the fiber */
     uintptr_t join; /* atomic: WF_JOIN_* or the struct wf_sleeper of who joins */
 
     weft_fn *fn; /* const */

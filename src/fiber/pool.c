@@ -3,11 +3,11 @@
  */
 #include "fiber/pool.h"
 
-#include <pthread.h>
 #include <stdint.h>
 
 #include "base/fork.h"
 #include "base/lock.h"
+#include "base/plain.h"
 #include "base/sys.h"
 
 #define RECORD_BYTES WF_ROUND_UP(sizeof(weft_fiber), (size_t)64)
@@ -32,7 +32,7 @@ static size_t least_empty;      /* guarded by: lock; the least that it was since
 static struct block *blocks;    /* guarded by: lock */
 static struct block *with_free; /* guarded by: lock; those with a free record */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 static void lock_pool(void);
 
@@ -49,7 +49,7 @@ static void set_up(void)
 
 static void lock_pool(void)
 {
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     wf_lock(&lock);
 }
 

@@ -6,6 +6,7 @@
  * is made, without a wait: that lets it through, and says EINTR.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,9 +47,10 @@ static const struct timespec at_once;
 
 /* ---- poll ---- */
 
-/* The result of weft_poll. */
-static int polled(int n)
+/* Nothing was found so far. */
+static int poll_until(struct pollfd *fds, nfds_t count, weft_time until)
 {
+    int n = weft_poll(fds, count, until);
     return n >= 0 ? n : wf_fails(-n);
 }
 
@@ -59,7 +61,7 @@ HOOK int poll(struct pollfd *fds, nfds_t count, int ms)
     int n = wf_real.poll(fds, count, 0);
     if (n != 0)
         return n;
-    return polled(weft_poll(fds, count, ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS)));
+    return poll_until(fds, count, ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS));
 }
 
 static int found_in(const struct pollfd *fds, nfds_t count)
@@ -81,7 +83,7 @@ static int poll_with(struct pollfd *fds, nfds_t count, weft_time until, const si
         if (count > 0)
             memcpy(all, fds, count * sizeof *all);
         all[count] = (struct pollfd){.fd = signals, .events = POLLIN};
-        n = polled(weft_poll(all, count + 1, until));
+        n = poll_until(all, count + 1, until);
         if (n > 0 && all[count].revents != 0 &&
             (n = wf_real.ppoll(fds, 0, &at_once, mask)) == 0) /* they go through here */
             n = found_in(all, count);
@@ -104,7 +106,7 @@ HOOK int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, c
         return n;
     int signals = let_through(mask);
     if (signals < 0)
-        return polled(weft_poll(fds, count, until));
+        return poll_until(fds, count, until);
     n = poll_with(fds, count, until, mask, signals);
     int kept = errno;
     close(signals);
@@ -200,7 +202,7 @@ static int select_until(struct sets *s, int count, weft_time until, bool only_lo
     if (signals >= 0)
         fds[waited++] = (struct pollfd){.fd = signals, .events = POLLIN};
     do {
-        n = polled(weft_poll(fds, waited, until));
+        n = poll_until(fds, waited, until);
         if (n > 0 && is_any_closed(fds, waited))
             n = wf_fails(EBADF);
         if (n >= 0)
@@ -222,8 +224,33 @@ static void clear(struct sets *s)
     }
 }
 
+enum { USUAL = 1024 }; /* of a set */
+
+/*
+ * The kernel looks at no more than this process's table has room for, so a program may say more than its sets have: INT_MAX, or
+ * what getdtablesize(3) says.
+ */
+static int no_more_than_there_are(int count)
+{
+    static const char name[] = "FDSize:";
+    if (count <= USUAL)
+        return count;
+    char text[1024];
+    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : wf_real.read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        wf_real.close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *at = strstr(text, name);
+    long room = at ? strtol(at + sizeof name - 1, NULL, 10) : count;
+    return room > 0 && room < count ? (int)room : count;
+}
+
 static int select_in_fiber(int count, fd_set *const sets[3], weft_time until, bool only_looks, const sigset_t *mask)
 {
+    int before = errno;
+    count = no_more_than_there_are(count);
+    errno = before;
     struct sets s = {.words = ((size_t)count + BITS - 1) / BITS};
     s.copy = malloc(6 * (s.words + 1) * sizeof *s.copy);
     if (!s.copy)
@@ -277,7 +304,7 @@ static int epoll_until(int set, struct epoll_event *events, int room, weft_time 
     int signals = let_through(mask), n;
     do {
         struct pollfd fds[2] = {{.fd = set, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-        n = polled(weft_poll(fds, signals < 0 ? 1 : 2, until));
+        n = poll_until(fds, signals < 0 ? 1 : 2, until);
         if (n > 0 && fds[0].revents & POLLNVAL)
             n = wf_fails(EBADF);
         else if (n > 0 && signals >= 0 && fds[1].revents != 0)

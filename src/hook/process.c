@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -127,13 +129,18 @@ struct command {
     struct wf_away away;
     int rc;
     FILE *stream;
+    sigset_t mask; /* the caller's: the command begins with it */
     char text[];
 };
 
+/* A helper blocks all signals, and the command would inherit that. */
 static void run(struct wf_away *call)
 {
     struct command *c = (struct command *)call;
+    sigset_t own;
+    pthread_sigmask(SIG_SETMASK, &c->mask, &own);
     c->rc = wf_real.system(c->text);
+    pthread_sigmask(SIG_SETMASK, &own, NULL);
 }
 
 HOOK int system(const char *text)
@@ -145,6 +152,7 @@ HOOK int system(const char *text)
     if (!c)
         return -1;
     c->away = (struct wf_away){.make = run};
+    pthread_sigmask(SIG_SETMASK, NULL, &c->mask);
     memcpy(c->text, text, bytes);
     if (!wf_away(&c->away, WEFT_OFFLOAD_CALL))
         return -1;

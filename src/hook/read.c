@@ -45,6 +45,8 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
     if (flags == 0 && !from && !wf_wants_more(0) && has_ring())
         return receive_in_ring(fd, memory, bytes);
+    if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
+        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, flags);
     struct wf_waiting w = {0};
     int kept = errno;
     for (;;) {
@@ -60,8 +62,10 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
         enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
         if (next == WF_WAIT_OVER)
             return -1;
-        if (next == WF_WAIT_BLOCK)
+        if (next == WF_WAIT_BLOCK) {
+            errno = kept;
             return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
+        }
     }
 }
 

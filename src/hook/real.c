@@ -6,8 +6,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -246,11 +248,26 @@ LIBRARY_CALLS(LATE)
 #define NAMED_LATE(type, name, parameters, arguments) .name = late_##name,
 struct wf_real wf_real = {SYSTEM_CALLS(BARE) LIBRARY_CALLS(NAMED_LATE)};
 
-bool wf_hooks_on;
+bool wf_hooks_on, wf_is_verbose;
 
-static bool is_off(const char *text)
+enum wf_word wf_environment(const char *name, const char *extra, const char *known)
 {
-    return text && (strcmp(text, "off") == 0 || strcmp(text, "0") == 0);
+    static const char *const off[] = {"off", "0", "no", "false"}, *const on[] = {"on", "1", "yes", "true"};
+    const char *text = getenv(name);
+    if (!text || text[0] == '\0')
+        return WF_DEFAULT;
+    for (int i = 0; i < 4; i++) {
+        if (strcasecmp(text, off[i]) == 0)
+            return WF_OFF;
+        if (strcasecmp(text, on[i]) == 0)
+            return WF_ON;
+    }
+    if (extra && strcasecmp(text, extra) == 0)
+        return WF_EXTRA;
+    char line[200];
+    int n = snprintf(line, sizeof line, "weft-hook: %s=%.80s is not known: %s\n", name, text, known);
+    syscall(SYS_write, STDERR_FILENO, line, n);
+    return WF_DEFAULT;
 }
 
 /* Before it ends nothing is hooked: there can be no fibers yet, but for those of other constructors. */
@@ -264,7 +281,9 @@ __attribute__((constructor(101))) static void set_up(void)
     }
     SYSTEM_CALLS(FOUND)
     LIBRARY_CALLS(FOUND)
-    wf_hooks_on = !is_off(getenv("WEFT_HOOK"));
+    enum wf_word word = wf_environment("WEFT_HOOK", "verbose", "off, on or verbose");
+    wf_hooks_on = word != WF_OFF;
+    wf_is_verbose = word == WF_EXTRA;
 }
 
 void *weft_hook_real(const char *name)

@@ -8,6 +8,8 @@
 #define WF_HOOK_REAL_H
 
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
 
 #include <weft/hook.h>
@@ -149,7 +152,40 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
       (state, message, bytes, answer, room))                                                                           \
     X(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (time, left))                             \
     X(int, system, (const char *command), (command))                                                                   \
-    X(int, pclose, (FILE * stream), (stream))
+    X(int, pclose, (FILE * stream), (stream))                                                                          \
+    LOCK_CALLS(X)
+
+/* ... of the locks (lock.h). */
+#define LOCK_CALLS(X)                                                                                                  \
+    X(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))                                                             \
+    X(int, pthread_mutex_trylock, (pthread_mutex_t * m), (m))                                                          \
+    X(int, pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *at), (m, at))                         \
+    X(int, pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t clock, const struct timespec *at), (m, clock, at)) \
+    X(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))                                                           \
+    X(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t * m), (c, m))                                       \
+    X(int, pthread_cond_timedwait, (pthread_cond_t * c, pthread_mutex_t * m, const struct timespec *at), (c, m, at))   \
+    X(int, pthread_cond_clockwait,                                                                                     \
+      (pthread_cond_t * c, pthread_mutex_t * m, clockid_t clock, const struct timespec *at), (c, m, clock, at))        \
+    X(int, pthread_cond_signal, (pthread_cond_t * c), (c))                                                             \
+    X(int, pthread_cond_broadcast, (pthread_cond_t * c), (c))                                                          \
+    X(int, pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))                                                         \
+    X(int, pthread_rwlock_tryrdlock, (pthread_rwlock_t * l), (l))                                                      \
+    X(int, pthread_rwlock_timedrdlock, (pthread_rwlock_t * l, const struct timespec *at), (l, at))                     \
+    X(int, pthread_rwlock_clockrdlock, (pthread_rwlock_t * l, clockid_t clock, const struct timespec *at),             \
+      (l, clock, at))                                                                                                  \
+    X(int, pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))                                                         \
+    X(int, pthread_rwlock_trywrlock, (pthread_rwlock_t * l), (l))                                                      \
+    X(int, pthread_rwlock_timedwrlock, (pthread_rwlock_t * l, const struct timespec *at), (l, at))                     \
+    X(int, pthread_rwlock_clockwrlock, (pthread_rwlock_t * l, clockid_t clock, const struct timespec *at),             \
+      (l, clock, at))                                                                                                  \
+    X(int, pthread_rwlock_unlock, (pthread_rwlock_t * l), (l))                                                         \
+    X(int, sem_wait, (sem_t * s), (s))                                                                                 \
+    X(int, sem_trywait, (sem_t * s), (s))                                                                              \
+    X(int, sem_timedwait, (sem_t * s, const struct timespec *at), (s, at))                                             \
+    X(int, sem_clockwait, (sem_t * s, clockid_t clock, const struct timespec *at), (s, clock, at))                     \
+    X(int, sem_post, (sem_t * s), (s))                                                                                 \
+    X(int, pthread_once, (pthread_once_t * once, void (*fn)(void)), (once, fn))                                        \
+    X(int, pthread_join, (pthread_t thread, void **value), (thread, value))
 
 #define MEMBER(type, name, parameters, arguments) type(*name) parameters;
 struct wf_real {
@@ -159,7 +195,19 @@ struct wf_real {
 #undef MEMBER
 
 extern bool wf_hooks_on __attribute__((visibility("hidden"))); /* const after the constructor: WEFT_HOOK is not "off" */
+extern bool wf_is_verbose __attribute__((visibility("hidden")));     /* ... it is "verbose" */
 extern struct wf_real wf_real __attribute__((visibility("hidden"))); /* const once the constructor has run */
+
+/* What an environment variable says. */
+enum wf_word {
+    WF_DEFAULT, /* nothing, or what is not known */
+    WF_OFF,     /* off, 0, no or false, in any case */
+    WF_ON,      /* on, 1, yes or true */
+    WF_EXTRA,   /* a word that this variable has besides */
+};
+
+/* For constructors: nothing is allocated. Of a value that is not known one line on stderr says what is. */
+enum wf_word wf_environment(const char *name, const char *extra, const char *known);
 
 /* Whether a call made here is to let a fiber wait. */
 static inline bool wf_hooked_here(void)

@@ -117,9 +117,9 @@ HOOK int getnameinfo(const struct sockaddr *at, socklen_t size, char *host, sock
     if (!wf_away(&n->away, WEFT_OFFLOAD_NET))
         return errno == ENOMEM ? EAI_MEMORY : EAI_SYSTEM;
     if (n->rc == 0 && host && host_room)
-        memcpy(host, n->memory, host_room);
+        memcpy(host, n->memory, strlen(n->memory) + 1);
     if (n->rc == 0 && service && service_room)
-        memcpy(service, n->memory + host_room, service_room);
+        memcpy(service, n->memory + host_room, strlen(n->memory + host_room) + 1);
     int rc = n->rc;
     free(n);
     return rc;

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <signal.h>
 
-#include <weft/fiber.h>
-
 #include "hook/real.h"
 
 #define FAR ((uintptr_t)64 << 20) /* no stack of a handler reaches further down */
@@ -28,7 +26,7 @@ __attribute__((no_sanitize("address"))) bool wf_still_in_handler(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     const struct wf_handler *h = &wf_handler;
-    if (h->fiber == weft_fiber_current() && here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark)
+    if (h->fiber == weft_hook_self() && here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark)
         return true;
     wf_handler.frame = NULL; /* it was left by a jump */
     return false;
@@ -44,7 +42,7 @@ static void enter(int number, siginfo_t *info, void *context)
     bool outermost = !wf_in_handler();
     if (outermost) {
         uintptr_t here = (uintptr_t)&mark;
-        wf_handler = (struct wf_handler){&mark, mark, weft_fiber_current(), here > FAR ? here - FAR : 0};
+        wf_handler = (struct wf_handler){&mark, mark, weft_hook_self(), here > FAR ? here - FAR : 0};
         before.frame = NULL;
     }
     if (fn)

@@ -12,12 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weft_fiber;
-
 struct wf_handler {
     const volatile uint64_t *frame; /* what the outermost handler that runs has left in its frame; NULL: none runs */
     uint64_t mark;                  /* ... which is this */
-    const struct weft_fiber *fiber; /* that it runs in */
+    uint64_t fiber;                 /* that it runs in; 0: none */
     uintptr_t lowest;               /* no frame below this is of that stack */
 };
 

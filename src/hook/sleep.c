@@ -40,20 +40,6 @@ HOOK int nanosleep(const struct timespec *time, struct timespec *left)
     return error ? -1 : 0;
 }
 
-/* A point on a clock that may be set, or that goes on while the machine sleeps: the kernel's timer knows. */
-static int sleep_by_timer(clockid_t clock, const struct timespec *time)
-{
-    int fd = timerfd_create(clock, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (fd < 0)
-        return errno;
-    struct itimerspec at = {.it_value = *time};
-    if (at.it_value.tv_sec == 0 && at.it_value.tv_nsec == 0)
-        at.it_value.tv_nsec = 1; /* 0 would be never */
-    int rc = timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? weft_wait_fd(fd, POLLIN, WEFT_FOREVER) : -errno;
-    close(fd);
-    return rc >= 0 ? 0 : rc == -ECANCELED ? EINTR : -rc;
-}
-
 /* Any other clock: that of a process or thread. */
 struct clock_sleep {
     struct wf_away away;
@@ -82,6 +68,20 @@ static int sleep_away(clockid_t clock, int flags, const struct timespec *time, s
         *left = s->left;
     free(s);
     return error;
+}
+
+/* A point on a clock that may be set, or that goes on while the machine sleeps: the kernel's timer knows. */
+static int sleep_by_timer(clockid_t clock, const struct timespec *time)
+{
+    int fd = timerfd_create(clock, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (fd < 0) /* no descriptor is to be had */
+        return sleep_away(clock, TIMER_ABSTIME, time, NULL);
+    struct itimerspec at = {.it_value = *time};
+    if (at.it_value.tv_sec == 0 && at.it_value.tv_nsec == 0)
+        at.it_value.tv_nsec = 1; /* 0 would be never */
+    int rc = timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? weft_wait_fd(fd, POLLIN, WEFT_FOREVER) : -errno;
+    close(fd);
+    return rc >= 0 ? 0 : rc == -ECANCELED ? EINTR : -rc;
 }
 
 HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)

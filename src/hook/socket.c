@@ -16,6 +16,7 @@
 #include <weft/offload.h>
 
 #include "hook/away.h"
+#include "hook/never.h"
 #include "hook/real.h"
 #include "hook/transfer.h"
 #include "hook/wait.h"
@@ -48,7 +49,8 @@ HOOK int accept(int fd, struct sockaddr *from, socklen_t *size)
 /* A connect(2) for a helper to make. */
 struct connecting {
     struct wf_away away;
-    int fd; /* a duplicate: what the caller has may be closed meanwhile */
+    int fd;       /* a duplicate: what the caller has may be closed meanwhile */
+    bool borrows; /* the caller's own, as none could be made: it waits for the end */
     socklen_t size;
     struct sockaddr_storage to;
 };
@@ -57,14 +59,16 @@ static void make_connection(struct wf_away *call)
 {
     struct connecting *c = (struct connecting *)call;
     int rc = wf_real.connect(c->fd, (struct sockaddr *)&c->to, c->size), error = errno;
-    wf_real.close(c->fd);
+    if (!c->borrows)
+        wf_real.close(c->fd);
     errno = rc == 0 ? 0 : error;
 }
 
 static void let_go(struct wf_away *call)
 {
-    if (!call->made)
-        wf_real.close(((struct connecting *)call)->fd);
+    struct connecting *c = (struct connecting *)call;
+    if (!call->made && !c->borrows)
+        wf_real.close(c->fd);
 }
 
 /* By a helper, which waits as the kernel does, its timeouts included: 0, or errno. */
@@ -75,13 +79,11 @@ static int connect_away(int fd, const struct sockaddr *to, socklen_t size)
         return ENOMEM;
     *c = (struct connecting){
         .away = {.make = make_connection, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .size = size};
-    if (c->fd < 0) {
-        int error = errno;
-        free(c);
-        return error;
-    }
+    c->borrows = c->fd < 0;
+    if (c->borrows)
+        c->fd = fd;
     memcpy(&c->to, to, size);
-    if (!wf_away(&c->away, WEFT_OFFLOAD_NET))
+    if (!(c->borrows ? wf_away_to_its_end(&c->away, WEFT_OFFLOAD_NET) : wf_away(&c->away, WEFT_OFFLOAD_NET)))
         return errno;
     int error = c->away.error;
     free(c);
@@ -141,6 +143,8 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
     if (to->sa_family == AF_INET || to->sa_family == AF_INET6) {
         bool limited = w.until.ns != WEFT_FOREVER.ns, again = limited && is_under_way(fd);
         error = -weft_connect(fd, to, size, w.until);
+        if (error == EMFILE) /* a connect(2) needs no descriptor */
+            error = connect_away(fd, to, size);
         if (error == EALREADY) /* a ring says so at once */
             error = -finish(fd, w.until);
         if (error == ETIMEDOUT && limited && weft_now().ns >= w.until.ns)
@@ -156,9 +160,11 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
 
 HOOK int close(int fd)
 {
-    if (likely(wf_hooks_on) && fd >= 0)
-        weft_forget((unsigned)fd, (unsigned)fd);
-    return wf_real.close(fd);
+    if (!wf_hooks_on || fd < 0 || likely(!weft_closing((unsigned)fd, (unsigned)fd)))
+        return wf_real.close(fd);
+    int rc = wf_real.close(fd);
+    weft_closed((unsigned)fd, (unsigned)fd);
+    return rc;
 }
 
 /* Whether a duplicate of it can be made: if not, what has the other number stays. */
@@ -172,42 +178,63 @@ static bool is_open(int fd)
 
 HOOK int dup2(int from, int to)
 {
-    if (wf_hooks_on && from != to && to >= 0 && is_open(from))
-        weft_forget((unsigned)to, (unsigned)to);
-    return wf_real.dup2(from, to);
+    if (!wf_hooks_on || from == to || to < 0 || !is_open(from) || !weft_closing((unsigned)to, (unsigned)to))
+        return wf_real.dup2(from, to);
+    int fd = wf_real.dup2(from, to);
+    weft_closed((unsigned)to, (unsigned)to);
+    return fd;
 }
 
 HOOK int dup3(int from, int to, int flags)
 {
-    if (wf_hooks_on && from != to && to >= 0 && !(flags & ~O_CLOEXEC) && is_open(from))
-        weft_forget((unsigned)to, (unsigned)to);
-    return wf_real.dup3(from, to, flags);
+    if (!wf_hooks_on || from == to || to < 0 || flags & ~O_CLOEXEC || !is_open(from) ||
+        !weft_closing((unsigned)to, (unsigned)to))
+        return wf_real.dup3(from, to, flags);
+    int fd = wf_real.dup3(from, to, flags);
+    weft_closed((unsigned)to, (unsigned)to);
+    return fd;
 }
 
 /* With a flag it closes nothing, or nothing that this table of descriptors has. */
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
-    if (wf_hooks_on && first <= last && flags == 0)
-        weft_forget(first, last);
-    return wf_real.close_range(first, last, flags);
+    if (!wf_hooks_on || first > last || flags != 0 || !weft_closing(first, last))
+        return wf_real.close_range(first, last, flags);
+    int rc = wf_real.close_range(first, last, flags);
+    weft_closed(first, last);
+    return rc;
 }
 
-/*
- * The kernel takes a negative time for "never wait", and says afterwards that there is no limit: who asks could not tell the
- * two apart. So it gets the shortest limit that there is instead.
- */
-HOOK int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+/* Whether it is a limit that never lets a call wait: one that the kernel takes for that. */
+static bool is_never(const void *value, socklen_t size)
 {
     struct timeval t;
-    if (unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT))
-        __atomic_store_n(&wf_low_marks, true, __ATOMIC_RELAXED);
-    if (unlikely(level == SOL_SOCKET && value && size >= sizeof t && wf_hooks_on) &&
-        (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_RCVTIMEO_NEW || name == SO_SNDTIMEO_NEW)) {
-        memcpy(&t, value, sizeof t);
-        if (t.tv_sec < 0 && t.tv_usec >= 0 && t.tv_usec < 1000000) {
-            t = (struct timeval){.tv_usec = 1};
-            return wf_real.setsockopt(fd, level, name, &t, size);
-        }
+    if (!value || size < sizeof t)
+        return false;
+    memcpy(&t, value, sizeof t);
+    return t.tv_sec < 0 && t.tv_usec >= 0 && t.tv_usec < 1000000;
+}
+
+/* Sets a limit. If it cannot be remembered that a socket never waits, it has the shortest limit there is instead. */
+static int set_limit(int fd, int name, int events, const void *value, socklen_t size)
+{
+    bool never = is_never(value, size);
+    int rc = wf_real.setsockopt(fd, SOL_SOCKET, name, value, size);
+    if (rc == 0 && !wf_never_note(fd, events, never))
+        rc = wf_real.setsockopt(fd, SOL_SOCKET, name, &(struct timeval){.tv_usec = 1}, sizeof(struct timeval));
+    return rc;
+}
+
+/* Only to know what the kernel does not tell when it is asked (never.h), or who would have to be asked too often. */
+HOOK int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    if (level == SOL_SOCKET && likely(wf_hooks_on)) {
+        if (name == SO_RCVTIMEO || name == SO_RCVTIMEO_NEW)
+            return set_limit(fd, name, POLLIN, value, size);
+        if (name == SO_SNDTIMEO || name == SO_SNDTIMEO_NEW)
+            return set_limit(fd, name, POLLOUT, value, size);
+        if (name == SO_RCVLOWAT)
+            __atomic_store_n(&wf_low_marks, true, __ATOMIC_RELAXED);
     }
     return wf_real.setsockopt(fd, level, name, value, size);
 }

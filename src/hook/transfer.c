@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,12 @@ static bool is_stream(int fd)
     return wf_option(fd, SO_TYPE) == SOCK_STREAM;
 }
 
+/* After a wait: whether there is an error. TCP's come with a hang-up: without one it is something in the error queue. */
+static bool has_failed(const struct wf_waiting *w, int fd)
+{
+    return unlikely(w->events & POLLERR) && (w->events & POLLHUP || wf_option(fd, SO_PROTOCOL) != IPPROTO_TCP);
+}
+
 /*
  * After a wait in the middle of a transfer: whether to go on. An error is left for the next call to find, as the kernel
  * does; what came before it is still to be read.
@@ -54,7 +61,7 @@ static bool is_stream(int fd)
 static bool goes_on(const struct wf_waiting *w, int fd)
 {
     int there = 0;
-    return !(w->events & POLLERR) || (ioctl(fd, FIONREAD, &there) == 0 && there > 0);
+    return !has_failed(w, fd) || (ioctl(fd, FIONREAD, &there) == 0 && there > 0);
 }
 
 bool wf_low_marks; /* atomic */
@@ -91,7 +98,14 @@ static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done,
     return (ssize_t)done;
 }
 
-ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
+/* Whether a message ends here though there is room for more: the kernel joins no others to what has come with descriptors. */
+static bool ends_here(int fd, const struct msghdr *message)
+{
+    return (message->msg_controllen > 0 || message->msg_flags & MSG_CTRUNC) && wf_option(fd, SO_DOMAIN) == AF_UNIX;
+}
+
+/* `room` is what there was for control data at first. */
+static ssize_t receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w, size_t room)
 {
     int kept = errno;
     size_t bytes = wanted(fd, wf_length(message->msg_iov, message->msg_iovlen), flags, done);
@@ -102,27 +116,39 @@ ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, 
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && !goes_on(w, fd)))
             break;
         struct iovec left[AT_ONCE];
-        struct msghdr rest = {.msg_iov = left};
+        struct msghdr rest = {.msg_iov = left, .msg_control = message->msg_control, .msg_controllen = room};
         rest.msg_iovlen = wf_parts_after(left, AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         ssize_t n = wf_real.recvmsg(fd, &rest, next == WF_WAIT_BLOCK ? flags : flags | MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN))
             break;
         done += n > 0 ? (size_t)n : 0;
+        if (n > 0 && room > 0) { /* else what came with the first bytes stays */
+            message->msg_controllen = rest.msg_controllen;
+            message->msg_flags = rest.msg_flags;
+        }
+        if (n > 0 && ends_here(fd, message))
+            break;
     }
     errno = kept;
     return (ssize_t)done;
+}
+
+ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
+{
+    return receive_rest(fd, message, flags, done, w, 0);
 }
 
 ssize_t wf_receive(int fd, struct msghdr *message, int flags)
 {
     struct wf_waiting w = {0};
     int kept = errno;
+    size_t room = flags & MSG_WAITALL ? message->msg_controllen : 0;
     for (;;) { /* what it was given is looked at when the kernel has: it may be no memory */
         ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
         if (n >= 0) {
-            if (n > 0 && wf_wants_more(flags) && message->msg_controllen == 0 &&
-                (size_t)n < wf_length(message->msg_iov, message->msg_iovlen))
-                n = wf_receive_rest(fd, message, flags, (size_t)n, &w);
+            if (n > 0 && wf_wants_more(flags) && (size_t)n < wf_length(message->msg_iov, message->msg_iovlen) &&
+                !ends_here(fd, message))
+                n = receive_rest(fd, message, flags, (size_t)n, &w, room);
             errno = kept;
             return n;
         }
@@ -131,8 +157,10 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
         enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
         if (next == WF_WAIT_OVER)
             return -1;
-        if (next == WF_WAIT_BLOCK)
+        if (next == WF_WAIT_BLOCK) {
+            errno = kept;
             return wf_real.recvmsg(fd, message, flags);
+        }
     }
 }
 
@@ -143,7 +171,7 @@ static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t
     int kept = errno;
     while (done < bytes) {
         enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && w->events & (POLLERR | POLLHUP)))
+        if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && (w->events & POLLHUP || has_failed(w, fd))))
             break;
         struct iovec left[AT_ONCE];
         struct msghdr rest = {.msg_name = message->msg_name, .msg_namelen = message->msg_namelen, .msg_iov = left};
@@ -176,6 +204,17 @@ static bool fails_now(const struct wf_waiting *w, int fd)
     return true;
 }
 
+ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags)
+{
+    struct wf_waiting w = {0};
+    enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
+    if (next == WF_WAIT_OVER && errno == EAGAIN)
+        errno = EINPROGRESS; /* what O_NONBLOCK and SO_SNDTIMEO end with */
+    if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(&w, fd)))
+        return -1;
+    return wf_send(fd, message, flags & ~MSG_FASTOPEN);
+}
+
 ssize_t wf_send(int fd, const struct msghdr *message, int flags)
 {
     struct wf_waiting w = {0};
@@ -188,13 +227,19 @@ ssize_t wf_send(int fd, const struct msghdr *message, int flags)
             errno = kept;
             return n;
         }
+        if (errno == EINPROGRESS) {
+            errno = kept;
+            return wf_send_connected(fd, message, flags);
+        }
         if (errno != EAGAIN)
             return -1;
         enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(&w, fd)))
             return -1;
-        if (next == WF_WAIT_BLOCK)
+        if (next == WF_WAIT_BLOCK) {
+            errno = kept;
             return wf_real.sendmsg(fd, message, flags);
+        }
     }
 }
 
@@ -388,11 +433,14 @@ ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
     if (wf_option(fd, SO_TYPE) < 0)
         return wf_write_other(fd, parts, count);
     ssize_t n = wf_real.pwritev2(fd, parts, count, -1, RWF_NOWAIT);
-    if (n < 0 && errno != EAGAIN && errno != EOPNOTSUPP)
+    bool connects = n < 0 && errno == EINPROGRESS;
+    if (n < 0 && errno != EAGAIN && errno != EOPNOTSUPP && !connects)
         return n;
     errno = kept;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
     size_t bytes = wf_length(parts, (size_t)count);
+    if (unlikely(connects))
+        return wf_send_connected(fd, &message, 0);
     if (n < 0)
         return bytes == 0 ? wf_real.writev(fd, parts, count) : wf_send(fd, &message, 0);
     return (size_t)n < bytes ? wf_send_rest(fd, &message, 0, (size_t)n) : n;

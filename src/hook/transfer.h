@@ -30,6 +30,9 @@ struct wf_waiting;
 ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
 ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done);
 
+/* After EINPROGRESS: the connection that a send has begun (MSG_FASTOPEN) is waited for, and then sent to. */
+ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags);
+
 extern bool wf_low_marks __attribute__((visibility("hidden"))); /* atomic: somebody has set an SO_RCVLOWAT */
 
 static inline bool wf_wants_more(int flags)

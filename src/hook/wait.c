@@ -7,12 +7,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "hook/never.h"
 #include "hook/real.h"
 #include "hook/signal.h"
 
@@ -27,6 +30,11 @@ __attribute__((constructor(102))) static void set_up(void)
 {
     note_process();
     pthread_atfork(NULL, NULL, note_process);
+}
+
+pid_t wf_process(void)
+{
+    return home;
 }
 
 /* The child of vfork(2) has our memory, and our fibers are not its own. */
@@ -77,10 +85,41 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
     }
     if (!wf_may_wait())
         return WF_WAIT_BLOCK;
-    *w = (struct wf_waiting){.begun = true, .until = limit_of(fd, events)};
+    weft_time until = limit_of(fd, events);
+    if (until.ns == WEFT_FOREVER.ns && wf_never_waits(fd, events))
+        return WF_WAIT_BLOCK; /* it will not */
+    *w = (struct wf_waiting){.begun = true, .until = until};
     /* Of a UNIX socket that can be written to no more poll(2) says nothing, though a send would fail. */
     w->looks_again = events == POLLOUT && wf_option(fd, SO_DOMAIN) == AF_UNIX;
+    w->is_datagram = w->looks_again && wf_option(fd, SO_TYPE) == SOCK_DGRAM;
     return WF_WAIT_AGAIN;
+}
+
+/*
+ * Whether poll(2) has said that it is ready, and the call has found nothing all the same. That is so of a UNIX socket that sends to
+ * another than it is connected to, if that one is full; and of any with something in its error queue (IP_RECVERR, time
+ * stamps, MSG_ZEROCOPY): it has POLLERR until that is read.
+ */
+static bool is_told_wrong(const struct wf_waiting *w, int events)
+{
+    return w->events != 0 && (w->is_datagram || !(w->events & (events | POLLHUP)));
+}
+
+#define LONGEST_PAUSE (5 * WEFT_MS)
+
+/* So that it is not asked over and over without a pause. 0, or a negative errno; -EBADF: another has the number now. */
+static int pause_a_little(struct wf_waiting *w, int fd)
+{
+    struct stat before, after;
+    if (weft_now().ns >= w->until.ns)
+        return -ETIMEDOUT;
+    w->pause = w->pause == 0 ? 100 * WEFT_US : w->pause < LONGEST_PAUSE ? 2 * w->pause : w->pause;
+    weft_time soon = weft_in(w->pause);
+    bool known = fstat(fd, &before) == 0;
+    int rc = weft_sleep_until(soon.ns < w->until.ns ? soon : w->until);
+    if (rc == 0 && (!known || fstat(fd, &after) != 0 || before.st_ino != after.st_ino || before.st_dev != after.st_dev))
+        rc = -EBADF;
+    return rc;
 }
 
 enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
@@ -93,7 +132,9 @@ enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
     }
     weft_time soon = w->looks_again ? weft_in(LOOK_AGAIN) : w->until;
     bool early = soon.ns < w->until.ns;
-    int n = weft_wait_fd(fd, (unsigned)events, early ? soon : w->until);
+    int n = unlikely(is_told_wrong(w, events)) ? pause_a_little(w, fd) : 0;
+    if (n == 0)
+        n = weft_wait_fd(fd, (unsigned)events, early ? soon : w->until);
     if (n == -ETIMEDOUT && early)
         n = 0;
     if (n == -EPERM) /* it is always ready */

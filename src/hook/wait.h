@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <weft/time.h>
 
@@ -22,8 +23,10 @@ enum wf_wait {
 struct wf_waiting {
     bool begun;       /* the rest is known */
     bool looks_again; /* the kernel does not tell all that ends the wait */
+    bool is_datagram; /* ... and of one like this it says that there is room where there is none */
     weft_time until;
-    int events; /* what came at last, as poll(2) says it */
+    int events;      /* what came at last, as poll(2) says it */
+    weft_span pause; /* how long the last pause was; 0: there was none */
 };
 
 /*
@@ -38,6 +41,9 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events);
 
 /* Whether this is a place to let a fiber wait: not in a signal handler, and not in a child that vfork(2) has made. */
 bool wf_may_wait(void);
+
+/* The process: without a system call. */
+pid_t wf_process(void);
 
 /* An option of a socket that is a number (SO_TYPE, SO_DOMAIN, ...); -1: it has none, or is no socket. errno stays. */
 int wf_option(int fd, int name);

@@ -3,9 +3,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
@@ -28,11 +30,14 @@ HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const s
         return wf_real.sendto(fd, memory, bytes, flags, to, size);
     int kept = errno;
     ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
-    if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN))
+    if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN && errno != EINPROGRESS))
         return n;
+    bool connects = n < 0 && errno == EINPROGRESS;
     errno = kept;
     struct iovec all = {(void *)memory, bytes};
     struct msghdr message = {.msg_name = (void *)to, .msg_namelen = size, .msg_iov = &all, .msg_iovlen = 1};
+    if (unlikely(connects))
+        return wf_send_connected(fd, &message, flags);
     return n < 0 ? wf_send(fd, &message, flags) : wf_send_rest(fd, &message, flags, (size_t)n);
 }
 
@@ -95,6 +100,12 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return (int)n;
 }
 
+static mode_t kind_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
+}
+
 /* What this library's own call has done for us, with SIGPIPE as the system raises it. */
 static ssize_t told(ptrdiff_t n, int to)
 {
@@ -123,7 +134,7 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     struct stat st;
     int kept = errno;
     if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
-        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode))) {
+        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes > SSIZE_MAX || kind_of(from) == S_IFDIR) {
         errno = kept;
         return wf_real.sendfile(to, from, offset, bytes);
     }
@@ -143,12 +154,6 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
 {
     return sendfile(to, from, offset, bytes);
-}
-
-static mode_t kind_of(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
 }
 
 #define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
@@ -178,6 +183,19 @@ static bool pipes_do_not(int from, int to)
            (into && kind_of(from) == S_IFIFO && fcntl(from, F_GETFL) & O_NONBLOCK);
 }
 
+/*
+ * After a piece: whether the kernel would go on, from a pipe that has more to a socket or file. (Of a UNIX socket that is half full
+ * poll(2) says that there is no room, and the kernel knows some: then it is not waited for.)
+ */
+static bool goes_on(int from, int to)
+{
+    int there = 0;
+    struct pollfd p = {.fd = to, .events = POLLOUT};
+    return kind_of(from) == S_IFIFO && (kind_of(to) == S_IFSOCK || kind_of(to) == S_IFREG) &&
+           ioctl(from, FIONREAD, &there) == 0 && there > 0 &&
+           (wf_option(to, SO_DOMAIN) != AF_UNIX || wf_real.poll(&p, 1, 0) == 1);
+}
+
 HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags)
 {
     struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
@@ -196,5 +214,12 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
     }
     errno = kept;
     weft_time until = in.until.ns < out.until.ns ? in.until : out.until;
-    return told(weft_splice(from, from_at, to, to_at, bytes, flags, until), to);
+    size_t done = 0;
+    ptrdiff_t n;
+    do { /* to what is no pipe it goes in pieces */
+        n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
+        done += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && done < bytes && goes_on(from, to));
+    errno = kept;
+    return done > 0 ? (ssize_t)done : told(n, to);
 }

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "io/attempt.h"
 #include "io/fd.h"
 #include "io/set.h"
 #include "sched/worker.h"
@@ -295,6 +296,7 @@ static void drop(struct wf_io *io)
     errno = kept;
     wf_sys_free(p->fds);
     wf_sys_free(p);
+    wf_attempt_drop();
 }
 
 /* The set is the parent's too: to take anything out of it would take it out there. */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/plain.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "io/set.h"
@@ -27,7 +27,7 @@ enum { CHUNK = 1024, CHUNKS = WF_FD_NUMBERS / CHUNK };
 
 static struct wf_fd *chunks[CHUNKS]; /* atomic: each is made once, and for life */
 static unsigned chunks_end;          /* atomic: none is there from this one on */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 /* The child of a fork knows nothing of its descriptors: who waits for them, and what they are registered with, is gone. */
 static void forget_all(void)
@@ -48,7 +48,7 @@ static void set_up(void)
 
 void wf_fd_join_fork(void)
 {
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
 }
 
 static struct wf_fd *make_chunk(unsigned index)
@@ -187,7 +187,7 @@ void wf_fd_fail(int fd, uint32_t generation, int error)
 /* Whether waits of this generation may begin. guarded by: e->lock */
 static bool is_of(const struct wf_fd *e, uint32_t generation)
 {
-    return wf_fd_generation(e) == generation && !(wf_load(&e->word) & WF_FD_CLOSING);
+    return wf_fd_generation(e) == generation && !(wf_load(&e->word) & (WF_FD_CLOSING | WF_FD_SHUT));
 }
 
 static bool is_at(const struct wf_fd *e, uint32_t id)
@@ -506,25 +506,14 @@ void wf_fd_fresh(int fd)
     wf_watch_fire(fired);
 }
 
-static bool is_used(struct wf_fd *e)
-{
-    if (wf_load(&e->word) & (WF_FD_BITS | WF_FD_USERS) || wf_load(&e->at[0]) != 0)
-        return true;
-    wf_lock(&e->lock);
-    bool is = e->waiters.first || e->threads || e->watch;
-    wf_unlock(&e->lock);
-    return is;
-}
-
-struct wf_fd *wf_fd_used(unsigned *fd, unsigned last)
+struct wf_fd *wf_fd_next(unsigned *fd, unsigned last)
 {
     unsigned end = wf_load(&chunks_end) * CHUNK; /* none is known from there on */
     for (; *fd <= last && *fd < end; ++*fd) {
         struct wf_fd *e = wf_fd_look((int)*fd);
-        if (!e)
-            *fd |= CHUNK - 1;
-        else if (is_used(e))
+        if (e)
             return e;
+        *fd |= CHUNK - 1;
     }
     return NULL;
 }
@@ -545,5 +534,49 @@ void wf_fd_close(struct wf_fd *e)
     wf_watch_fire(fired);
     if (has_users(e))
         wait_for_users(e, generation, rings);
-    wf_and(&e->word, ~(uint64_t)WF_FD_CLOSING);
+    uint64_t was = wf_load(&e->word);
+    while (!wf_cas(&e->word, &was, (was & ~(uint64_t)WF_FD_CLOSING) | WF_FD_SHUT)) /* pairs with wf_fd_enter */
+        ;
+}
+
+void wf_fd_closed(struct wf_fd *e)
+{
+    wf_and(&e->word, ~(uint64_t)WF_FD_SHUT);
+}
+
+bool wf_fd_shut(struct wf_fd *e, bool ends)
+{
+    uint64_t was = wf_load(&e->word);
+    do {
+        if (was & (WF_FD_BITS | WF_FD_USERS) || wf_load(&e->at[0]) != 0)
+            return false;
+    } while (!wf_cas(&e->word, &was, was | WF_FD_SHUT)); /* pairs with wf_fd_enter */
+    wf_lock(&e->lock);                                   /* who adds itself after this sees SHUT (is_of) */
+    bool is_free = !e->waiters.first && !e->threads && !e->watch;
+    wf_unlock(&e->lock);
+    if (!is_free)
+        wf_fd_closed(e);
+    else if (ends)
+        wf_add(&e->word, (uint64_t)1 << WF_FD_GENERATION);
+    return is_free;
+}
+
+/* Of SHUT: after that who has set it waits in close(2), or was a child of vfork(2) that died. */
+#define LONGEST_NS ((int64_t)10000000)
+
+bool wf_fd_enter_slowly(struct wf_fd *e, uint32_t generation, uint64_t *was)
+{
+    for (int64_t begun = 0;;) {
+        *was = wf_load_acquire(&e->word); /* pairs with wf_fd_closed */
+        if ((uint32_t)(*was >> WF_FD_GENERATION) != generation || *was & WF_FD_CLOSING)
+            return false;
+        if (!(*was & WF_FD_SHUT))
+            return true;
+        int64_t now = wf_clock_now();
+        if (begun == 0)
+            begun = now;
+        if (now - begun > LONGEST_NS)
+            wf_fd_closed(e);
+        sched_yield();
+    }
 }

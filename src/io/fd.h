@@ -8,7 +8,9 @@
  *
  * users: system calls on this number that are under way, those in a ring included. weft_close waits for them, so that none
  * of them reaches whatever gets the number next. None stays: a call either does not wait, or is cancelled; and while
- * CLOSING none begins.
+ * CLOSING none begins. When there are none CLOSING becomes SHUT, until close(2) has returned: who comes then may be about the
+ * old descriptor or about the next one of that number, and waits until it is clear which. Nobody gives way under SHUT, so that
+ * is short.
  *
  * DRAINED_IN, DRAINED_OUT: a call would say EAGAIN, and an event is going to say when it would not. Set before a call is
  * made (whatever comes during it is not lost), and taken back if the call shows that there may be more. An event clears
@@ -39,6 +41,7 @@ enum {
     WF_FD_TERMINAL = 1 << 9,       /* a character device: calls may wait whatever they are told */
     WF_FD_CLOSING = 1 << 10,       /* weft_close waits for the users */
     WF_FD_NO_NOWAIT_OUT = 1 << 11, /* RWF_NOWAIT fails for writing */
+    WF_FD_SHUT = 1 << 12,          /* close(2) is being called: who comes waits until it has returned */
     WF_FD_BITS = (1 << 16) - 1,
     WF_FD_USER = 1 << 16,
     WF_FD_PLACES = 3,
@@ -111,12 +114,16 @@ static inline int wf_fd_refer(struct wf_fd_ref *out, int fd)
 /* Whether it is of a kind that is always ready, and may yet wait for a disk. Asks the kernel. */
 bool wf_fd_is_file(int fd);
 
+/* The rest of wf_fd_enter where something is special; *was becomes what is so now. */
+WF_COLD bool wf_fd_enter_slowly(struct wf_fd *e, uint32_t generation, uint64_t *was);
+
 /* Before a system call on it, with bits to set. False: it is another generation, and the number not ours to touch. */
 static inline bool wf_fd_enter(struct wf_fd *e, uint32_t generation, uint64_t set)
 {
     uint64_t was = wf_load(&e->word);
     do {
-        if (wf_unlikely((uint32_t)(was >> WF_FD_GENERATION) != generation || was & WF_FD_CLOSING))
+        if (wf_unlikely((uint32_t)(was >> WF_FD_GENERATION) != generation || was & (WF_FD_CLOSING | WF_FD_SHUT)) &&
+            !wf_fd_enter_slowly(e, generation, &was))
             return false;
     } while (!wf_cas(&e->word, &was, (was + WF_FD_USER) | set)); /* pairs with wf_fd_close */
     return true;
@@ -195,13 +202,20 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set);
 /* The number is a new descriptor's: nothing that was known about it holds. */
 void wf_fd_fresh(int fd);
 
-/*
- * The first of the numbers *fd to `last` that anything is known of, or that anybody waits on or is in a call on; *fd becomes
- * its number. NULL: there is none. What begins meanwhile is not seen.
- */
-struct wf_fd *wf_fd_used(unsigned *fd, unsigned last);
+/* The first of the numbers *fd to `last` that has a record; *fd becomes its number. NULL: there is none. */
+struct wf_fd *wf_fd_next(unsigned *fd, unsigned last);
 
-/* Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. close(2) follows. */
+/*
+ * Ends the generation: all who wait get -EBADF, and nobody is in a call on it when this returns. close(2) follows, and then
+ * wf_fd_closed: until that it is SHUT.
+ */
 void wf_fd_close(struct wf_fd *e);
+void wf_fd_closed(struct wf_fd *e);
+
+/*
+ * The same for one that nobody uses, as far as is known. False: somebody does; try wf_fd_close. `ends`: the generation ends
+ * too, for those whom an event has woken and who have not had their turn yet.
+ */
+bool wf_fd_shut(struct wf_fd *e, bool ends);
 
 #endif

@@ -311,6 +311,8 @@ int weft_wait_fd(int fd, unsigned events, weft_time deadline)
             rc = wf_fd_generation(p.e) == p.generation ? look(fd, events) : -EBADF;
             return rc == 0 ? -ETIMEDOUT : rc;
         }
+        if (rc > 0 && wf_fd_generation(p.e) != p.generation)
+            return -EBADF; /* closed after it was ready, and before we had our turn */
         if (rc != 0 && rc != -ETIMEDOUT)
             return rc;
     }

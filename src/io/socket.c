@@ -16,6 +16,7 @@
 #include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "io/attempt.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "io/set.h"
@@ -32,22 +33,37 @@ static int why_none(int fd)
     return rc != 0 ? rc : listens ? -EAGAIN : -EINVAL;
 }
 
-/* One try. Who accepts from a blocking descriptor holds its lock, so that nobody takes what poll has seen. */
-WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from, socklen_t *size, int flags)
+static int call_accept(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     int kept = errno, rc;
-    bool blocking = wf_is_blocking(fd);
+    do
+        rc = (int)wf_negative_errno(wf_raw_accept4(fd, from, size, flags), kept);
+    while (rc == -EINTR);
+    return rc;
+}
+
+static bool has_none(int fd)
+{
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    if (blocking)
-        wf_lock(&e->lock);
-    do {
-        if (blocking && wf_poll_until(&p, 1, INT64_MIN) == 0)
-            rc = why_none(fd);
-        else
-            rc = (int)wf_negative_errno(wf_raw_accept4(fd, from, size, flags), kept);
-    } while (rc == -EINTR);
-    if (blocking)
-        wf_unlock(&e->lock);
+    return wf_poll_until(&p, 1, INT64_MIN) == 0;
+}
+
+/*
+ * One try. What poll has seen on a blocking descriptor another may take: without a ring, who accepts there holds its lock, so
+ * that it is none of ours. A thread that calls accept(2) itself, or another process, may still, and then we wait.
+ */
+WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from, socklen_t *size, int flags)
+{
+    if (!wf_is_blocking(fd))
+        return call_accept(fd, from, size, flags);
+    if (has_none(fd))
+        return why_none(fd);
+    int rc = wf_attempt_accept(fd, from, size, flags);
+    if (rc != -ENOSYS)
+        return rc;
+    wf_lock(&e->lock);
+    rc = has_none(fd) ? why_none(fd) : call_accept(fd, from, size, flags);
+    wf_unlock(&e->lock);
     return rc;
 }
 
@@ -141,6 +157,22 @@ WF_NOINLINE static int try_connect(int fd, const struct sockaddr *to, socklen_t 
     return rc;
 }
 
+/* On a blocking descriptor, without a wait. -ENOSYS: that cannot be. */
+static int begin_connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+    if (size < sizeof to->sa_family || (to->sa_family != AF_INET && to->sa_family != AF_INET6))
+        return -ENOSYS;
+    int rc = wf_attempt_connect(fd, to, size);
+    return rc == -EALREADY ? -EINPROGRESS : rc;
+}
+
+/* How it has ended; as of one who has waited, another connect(2) is EISCONN from now on. */
+static int end_connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+    int rc = begin_connect(fd, to, size);
+    return rc == -ENOSYS ? connect_error(fd) : rc;
+}
+
 /* connect(2) on a blocking descriptor, by a helper, which has a descriptor of its own: ours may be closed meanwhile. */
 struct connecting {
     struct wf_errand_end closed; /* ours is. The first member: it is found by that */
@@ -226,15 +258,19 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     uint32_t generation = wf_fd_generation(e);
     struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
     int rc = call_in_ring(e, generation, &r, deadline);
+    bool waits = false;
     if (rc == -EAGAIN) {
-        bool away = may_wait(fd, to, size, deadline);
-        if (away)
-            rc = connect_by_helper(e, generation, fd, to, size, deadline);
+        waits = may_wait(fd, to, size, deadline);
         if (!wf_fd_enter(e, generation, 0))
             return -EBADF;
-        if (!away)
-            rc = try_connect(fd, to, size);
+        rc = waits ? begin_connect(fd, to, size) : try_connect(fd, to, size);
         wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+        if (waits && rc == -ENOSYS) {
+            rc = connect_by_helper(e, generation, fd, to, size, deadline);
+            if (!wf_fd_enter(e, generation, 0))
+                return -EBADF;
+            wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+        }
     }
     if (rc != -EINPROGRESS)
         return rc;
@@ -248,22 +284,54 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
             return -EBADF;
         struct pollfd p = {.fd = fd, .events = POLLOUT};
         bool over = wf_poll_until(&p, 1, INT64_MIN) != 0; /* a socket that is not connecting yet reports HUP */
-        rc = over ? connect_error(fd) : 0;
+        rc = !over ? -EINPROGRESS : waits ? end_connect(fd, to, size) : connect_error(fd);
         wf_fd_exit(e, 0, 0);
-        if (over)
+        if (rc != -EINPROGRESS)
             return rc;
     }
 }
 
-void weft_forget(unsigned first, unsigned last)
+/* Who uses it is told; then it is SHUT. A child of vfork(2) tells nobody. */
+static void end_uses(struct wf_fd *e, bool is_guest)
 {
-    bool asked = false;
-    for (struct wf_fd *e; (e = wf_fd_used(&first, last)) != NULL; first++) {
-        if (!asked && wf_fork_is_guest())
-            return;
-        asked = true;
+    if (!wf_fd_shut(e, !is_guest) && !is_guest)
         wf_fd_close(e);
+}
+
+WF_NOINLINE static bool close_one(struct wf_fd *e)
+{
+    end_uses(e, wf_fork_is_guest());
+    return true;
+}
+
+WF_NOINLINE static bool close_several(unsigned first, unsigned last)
+{
+    struct wf_fd *e;
+    if (!wf_fd_next(&first, last))
+        return false;
+    bool is_guest = wf_fork_is_guest();
+    /* To end uses is to give way, which nobody does who has something SHUT: so in two rounds. */
+    for (unsigned fd = first; (e = wf_fd_next(&fd, last)) != NULL; fd++) {
+        end_uses(e, is_guest);
+        wf_fd_closed(e);
     }
+    for (unsigned fd = first; (e = wf_fd_next(&fd, last)) != NULL; fd++)
+        wf_fd_shut(e, !is_guest);
+    return true;
+}
+
+bool weft_closing(unsigned first, unsigned last)
+{
+    if (wf_unlikely(first != last))
+        return close_several(first, last);
+    struct wf_fd *e = first < WF_FD_NUMBERS ? wf_fd_look((int)first) : NULL;
+    return e ? close_one(e) : false;
+}
+
+void weft_closed(unsigned first, unsigned last)
+{
+    for (struct wf_fd *e; (e = wf_fd_next(&first, last)) != NULL; first++)
+        wf_fd_closed(e);
 }
 
 int weft_close(int fd)
@@ -274,6 +342,8 @@ int weft_close(int fd)
         wf_fd_close(e);
     int kept = errno;
     int rc = (int)wf_negative_errno(wf_raw_close(fd), kept);
+    if (e)
+        wf_fd_closed(e);
     return rc == -EINTR ? 0 : rc; /* it is closed */
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "io/attempt.h"
 #include "io/fd.h"
 #include "io/set.h"
 #include "sched/worker.h"
@@ -245,6 +246,11 @@ ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation
         if (!wf_fd_enter(e, generation, 0)) /* until its completion */
             return -EBADF;
         wf_fd_in_ring(e, set->id);
+        if (wf_unlikely(wf_fd_generation(e) !=
+                        generation)) { /* who closes it has looked before, and cancels nothing here */
+            wf_fd_exit(e, 0, 0);
+            return -EBADF;
+        }
     }
     struct io_uring_sqe *sqe = next_sqe(p);
     if (wf_unlikely(!sqe)) {
@@ -588,6 +594,7 @@ static void drop(struct wf_io *io)
     wf_sys_free(p->set.asked);
     wf_sys_free(p->polls);
     wf_sys_free(p);
+    wf_attempt_drop();
 }
 
 /* Gives up the memory that the kernel shares with the parent, without a call on the ring. */

@@ -21,6 +21,7 @@
 #include "base/fork.h"
 #include "base/futex.h"
 #include "base/panic.h"
+#include "base/plain.h"
 #include "base/sys.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
@@ -56,7 +57,7 @@ static struct {
     pthread_t ended; /* the last one that ended, which the next one joins */
 } pool;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 static unsigned cpus; /* const after set_up */
 
 static unsigned limit_of_all(void)
@@ -218,7 +219,7 @@ static void end(void)
     wf_unlock(&wf_pool_lock);
     wf_futex_wake(&pool.ends, 1);
     if (has_other)
-        pthread_join(other, NULL);
+        wf_plain_join(other);
 }
 
 static void summon(void);
@@ -340,7 +341,7 @@ static void close_pool(void)
     pool.has_ended = false;
     wf_unlock(&wf_pool_lock);
     if (has_ended && !pthread_equal(pool.ended, pthread_self()))
-        pthread_join(pool.ended, NULL);
+        wf_plain_join(pool.ended);
 }
 
 static void lock_pool(void)
@@ -378,7 +379,7 @@ static void set_up(void)
 
 void wf_pool_put(struct wf_job *j)
 {
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     wf_lock(&wf_pool_lock);
     enqueue(j);
     wf_unlock(&wf_pool_lock);
@@ -400,7 +401,7 @@ int weft_offload_limit(int kind, unsigned most)
     wf_slice_here();
     if (kind < 0 || kind > WEFT_OFFLOAD_ALL || most > LARGEST)
         return -EINVAL;
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     wf_lock(&wf_pool_lock);
     if (kind == WEFT_OFFLOAD_ALL)
         pool.limit = most;

@@ -2,15 +2,15 @@
  * rt/run.c: the default runtime: weft_run.
  */
 #include <errno.h>
-#include <pthread.h>
 
 #include "base/fork.h"
+#include "base/plain.h"
 #include "base/thread.h"
 #include "sched/sched.h"
 
 static uint32_t under_way; /* atomic: one weft_run at a time */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 /* Whoever was in weft_run may not be here. */
 static void in_child(void)
@@ -61,7 +61,7 @@ int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opts *opts)
     int rc = wf_sched_read_opts(&o, opts);
     if (rc != 0)
         return rc;
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     uint32_t nobody = 0;
     if (!wf_cas(&under_way, &nobody, 1))
         return -EBUSY;

@@ -17,10 +17,10 @@
  */
 #include "sched/fork.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/plain.h"
 #include "base/thread.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
@@ -29,7 +29,7 @@
 
 static struct wf_lock list_lock;
 static weft_sched *list; /* guarded by: list_lock */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 enum { BURIED, UNBURIED, UNDER_WAY };
 
@@ -251,7 +251,7 @@ static void set_up(void)
 
 void wf_fork_list(weft_sched *s)
 {
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     wf_lock(&list_lock);
     s->next_of_all = list;
     s->link_of_all = &list;

@@ -9,10 +9,18 @@
 #include "base/thread.h"
 #include "fiber/fiber.h"
 
+/* The bits of a fiber's flags that weft_hook_held counts in: no flag of weft_attr has them. */
+enum { WF_HELD_SHIFT = 10, WF_HELD_MOST = 63 };
+
+_Static_assert(WEFT_NO_HOOK < 1u << WF_HELD_SHIFT, "they would be taken for flags");
+
 /* What a fiber that is started here begins with: WEFT_NO_HOOK or 0. */
 static inline uint16_t wf_hook_flag(const struct wf_thread *t)
 {
     return t->fiber ? t->fiber->flags & WEFT_NO_HOOK : t->hook_flag;
 }
+
+/* It has locks, and is about to wait: tells who asked for it (weft_hook_on_wait). */
+WF_COLD void wf_hook_waits(const weft_fiber *f);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/plain.h"
 #include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/fork.h"
@@ -188,7 +189,7 @@ static void end_threads(weft_sched *s)
         wf_driver_wake(&s->worker[i]->driver);
     for (unsigned i = 0; i < s->workers; i++) {
         if (s->worker[i]->has_thread)
-            pthread_join(s->worker[i]->id, NULL);
+            wf_plain_join(s->worker[i]->id);
         s->worker[i]->has_thread = false;
     }
     wf_store(&s->over, 0);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "coro/cxx.h"
 #include "coro/mount.h"
+#include "sched/hooked.h"
 #include "sched/queue.h"
 #include "sched/slice.h"
 #include "sched/worker.h"
@@ -90,6 +91,8 @@ static inline bool may_start(const struct wf_thread *t, struct wf_worker *w, con
 
 WF_HOT void *wf_leave_waiting(weft_fiber *f)
 {
+    if (wf_unlikely(f->flags >> WF_HELD_SHIFT))
+        wf_hook_waits(f);
     struct wf_thread *t = &wf_thread_self;
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->slot; /* it was woken, so it is in a wait, and will do our commit step */

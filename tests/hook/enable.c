@@ -3,6 +3,7 @@
  */
 #include "hook/ends.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,11 @@ TEST(the_report_says_what_is_live)
     int past = weft_hook_report(out);
     fclose(out);
     CHECK_INT(past, >=, 0);
-    CHECK(strstr(text, "poll") || strstr(text, "off"));
+    CHECK(strncmp(text, is_kernel() ? "weft-hook: off, " : "weft-hook: on, ", 14) == 0);
+    CHECK(strstr(text, ", locks off (WEFT_HOOK_LOCKS=1): ") != NULL);
+    CHECK(strstr(text, "names are live, ") != NULL);
+    CHECK(strstr(text, "__cxa_guard") == NULL); /* a program in C: nobody has that */
+    CHECK(strstr(text, "two libwefts") == NULL);
     CHECK_INT(weft_hook_report(NULL), ==, -EINVAL);
     printf("%s", text);
     free(text);
@@ -212,6 +217,37 @@ STATEMENT(a_plain_thread_is_let_alone)
     close_ends(e);
 }
 
+static bool told; /* atomic */
+
+static void load_and_unload(void *arg)
+{
+    (void)arg;
+    while (!__atomic_load_n(&told, __ATOMIC_ACQUIRE)) {
+        void *library = dlopen("libresolv.so.2", RTLD_NOW);
+        if (library)
+            dlclose(library);
+    }
+}
+
+static void tell_often(void *arg)
+{
+    FILE *out = arg;
+    for (int i = 0; i < 100; i++)
+        CHECK_INT(weft_hook_report(out), >=, 0);
+    __atomic_store_n(&told, true, __ATOMIC_RELEASE);
+}
+
+STATEMENT(the_report_is_made_while_others_load_libraries)
+{
+    FILE *out = fopen("/dev/null", "w");
+    __atomic_store_n(&told, false, __ATOMIC_RELEASE);
+    struct flow *loads = begin_thread(load_and_unload, NULL), *tells = begin_thread(tell_often, out);
+    end(tells);
+    end(loads);
+    fclose(out);
+}
+
 TESTS(enable, the_environment_turns_them_off, a_fiber_is_started_without_them,
       a_fiber_turns_them_off_for_itself_and_what_it_starts, a_thread_turns_them_off_for_what_it_starts,
-      the_system_s_own_functions_are_there, the_report_says_what_is_live, a_plain_thread_is_let_alone)
+      the_system_s_own_functions_are_there, the_report_says_what_is_live, a_plain_thread_is_let_alone,
+      the_report_is_made_while_others_load_libraries)

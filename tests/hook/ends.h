@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,22 +36,28 @@ static inline struct ends pipe_ends(void)
     return (struct ends){fds[0], fds[1]};
 }
 
-/* A socket on some port of 127.0.0.1, which *at then is; a stream listens for `backlog`. */
-static inline int bound(int type, int backlog, struct sockaddr_in *at)
+/* A socket on some port of 127.0.0.1, which *at then is. */
+static inline int bound(int type, struct sockaddr_in *at)
 {
     int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
     socklen_t size = sizeof *at;
     *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     CHECK(fd >= 0 && bind(fd, (struct sockaddr *)at, sizeof *at) == 0);
-    CHECK(type != SOCK_STREAM || listen(fd, backlog) == 0);
     CHECK_INT(getsockname(fd, (struct sockaddr *)at, &size), ==, 0);
+    return fd;
+}
+
+static inline int listener(int backlog, struct sockaddr_in *at)
+{
+    int fd = bound(SOCK_STREAM, at);
+    CHECK_INT(listen(fd, backlog), ==, 0);
     return fd;
 }
 
 static inline struct ends tcp_ends(void)
 {
     struct sockaddr_in at;
-    int l = bound(SOCK_STREAM, 8, &at);
+    int l = listener(8, &at);
     struct ends e = {.a = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     CHECK_INT(connect(e.a, (struct sockaddr *)&at, sizeof at), ==, 0);
     e.b = accept4(l, NULL, NULL, SOCK_CLOEXEC);
@@ -63,7 +70,7 @@ static inline struct ends tcp_ends(void)
 static inline struct ends udp_ends(void)
 {
     struct sockaddr_in at;
-    struct ends e = {.a = bound(SOCK_DGRAM, 0, &at), .b = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    struct ends e = {.a = bound(SOCK_DGRAM, &at), .b = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     CHECK_INT(connect(e.b, (struct sockaddr *)&at, sizeof at), ==, 0);
     return e;
 }
@@ -74,16 +81,26 @@ static inline void close_ends(struct ends e)
     CHECK_INT(close(e.b), ==, 0);
 }
 
-/* Writes until there is no more room, without waiting. */
-static inline void fill(int fd)
+/* The flags of the descriptor as the kernel has them, whoever stands before it. */
+static inline int raw_flags(int fd)
 {
-    static const char much[65536];
-    int flags = fcntl(fd, F_GETFL);
-    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    while (write(fd, much, sizeof much) > 0 || write(fd, much, 1) > 0)
-        ;
+    long flags = syscall(SYS_fcntl, fd, F_GETFL);
+    CHECK_INT(flags, >=, 0);
+    return (int)flags;
+}
+
+/* Writes until there is no room, without waiting; how much that was. */
+static inline size_t fill(int fd)
+{
+    static const char some[16384];
+    size_t bytes = 0;
+    int flags = raw_flags(fd);
+    CHECK_INT(fcntl(fd, F_SETFL, flags | O_NONBLOCK), ==, 0);
+    for (ssize_t n; (n = write(fd, some, sizeof some)) > 0 || (n = write(fd, some, 1)) > 0;)
+        bytes += (size_t)n;
     CHECK_INT(errno, ==, EAGAIN);
-    fcntl(fd, F_SETFL, flags);
+    CHECK_INT(fcntl(fd, F_SETFL, flags), ==, 0);
+    return bytes;
 }
 
 /* What the process has computed so far, in ms. */

@@ -1,9 +1,10 @@
 /*
  * Regular files: one that is not in memory is read all the same. (RWF_NOWAIT says EAGAIN of it, and epoll has none.) The
- * worker waits for the disk meanwhile, so this is done on the one that has no ticker.
+ * worker waits for the disk meanwhile, so this is done on the one that has no ticker. And whose the lock of a FILE is.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -163,5 +164,41 @@ STATEMENT(several_read_one_file)
     close(fd);
 }
 
+struct printer {
+    FILE *to;
+    const char *first, *second;
+    int ms;                /* between them */
+    struct printer *other; /* begins when this one has printed its first */
+    struct flow *flow;     /* the other's */
+};
+
+static void print_two(void *arg)
+{
+    struct printer *p = arg;
+    flockfile(p->to);
+    fputs(p->first, p->to);
+    if (p->other)
+        p->flow = begin(print_two, p->other);
+    usleep((useconds_t)p->ms * 1000);
+    fputs(p->second, p->to);
+    funlockfile(p->to);
+}
+
+/* A difference: the lock of a FILE is its thread's, and recursive. */
+STATEMENT(fibers_of_one_worker_have_the_lock_of_a_file_together)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    CHECK(to != NULL);
+    struct printer b = {.to = to, .first = "b1 ", .second = "b2 ", .ms = 100},
+                   a = {.to = to, .first = "a1 ", .second = "a2 ", .ms = 20, .other = &b};
+    print_two(&a);
+    end(a.flow);
+    CHECK_INT(fclose(to), ==, 0);
+    CHECK_STR(text, is_kernel() ? "a1 a2 b1 b2 " : "a1 b1 a2 b2 ");
+    free(text);
+}
+
 STATEMENTS(file, a_file_that_is_not_in_memory_is_read, each_way_to_read_it_is_right, files_are_written,
-           several_read_one_file)
+           several_read_one_file, fibers_of_one_worker_have_the_lock_of_a_file_together)

@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -236,6 +237,37 @@ static __attribute__((noinline)) void fail_in_guest(struct ends *e)
     check_exit(pid, 69);
 }
 
+/* Where the flows of this process run. */
+struct watch {
+    bool over;
+    int strangers; /* times that this was another process */
+};
+
+static void watch_process(void *arg)
+{
+    struct watch *w = arg;
+    pid_t home = (pid_t)syscall(SYS_getpid);
+    while (!__atomic_load_n(&w->over, __ATOMIC_RELAXED)) {
+        usleep(500);
+        if ((pid_t)syscall(SYS_getpid) != home)
+            __atomic_add_fetch(&w->strangers, 1, __ATOMIC_RELAXED);
+    }
+}
+
+STATEMENT(a_guest_that_waits_lets_nobody_else_run)
+{
+    struct ends e = unix_ends(SOCK_STREAM);
+    struct watch w = {0};
+    struct flow *f = begin(watch_process, &w);
+    usleep(2000);
+    fail_in_guest(&e);
+    __atomic_store_n(&w.over, true, __ATOMIC_RELAXED);
+    end(f);
+    CHECK_INT(w.strangers, ==, 0);
+    CHECK_INT(fcntl(e.a, F_GETFD), !=, -1);
+    close_ends(e);
+}
+
 static void spawn(struct ends *e)
 {
     pid_t pid = 0;
@@ -272,4 +304,4 @@ STATEMENT(a_program_that_is_spawned_leaves_them_alone)
 STATEMENTS(fork, a_child_uses_the_same_calls, several_flows_fork, a_child_does_not_disturb_who_waits_in_its_parent,
            a_guest_that_closes_what_flows_wait_for_leaves_them_alone,
            a_guest_that_replaces_what_flows_wait_for_leaves_them_alone, a_guest_that_waits_blocks_nobody_for_good,
-           a_program_that_is_spawned_leaves_them_alone)
+           a_guest_that_waits_lets_nobody_else_run, a_program_that_is_spawned_leaves_them_alone)

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/select.h>
 
+#include <weft/weft.h>
+
 /* A flow that counts, as fast as it is let. */
 struct counter {
     int count; /* atomic */
@@ -351,7 +353,65 @@ STATEMENT(what_was_set_is_what_is_told)
     CHECK(told.sa_handler == other);
 }
 
+/* --- a policy with a time slice --- */
+
+struct turns {
+    int taken; /* of the other fiber */
+    int in_handler;
+    bool over;
+};
+
+static struct turns turns;
+
+static void *take_turns(void *arg)
+{
+    while (!turns.over) {
+        turns.taken++;
+        weft_yield();
+    }
+    return arg;
+}
+
+static void count_turns(int number)
+{
+    int before = turns.taken;
+    (void)number;
+    usleep(1000);
+    turns.in_handler += turns.taken - before;
+}
+
+/* The handler interrupts a fiber that has used up its slice: every call of weft is a place to switch. */
+static void *use_up_slice(void *arg)
+{
+    struct sigaction act = {.sa_handler = count_turns}, before;
+    CHECK_INT(sigaction(SIGUSR2, &act, &before), ==, 0);
+    CHECK_INT(weft_go(take_turns, NULL), ==, 0);
+    while (turns.taken == 0)
+        weft_yield();
+    for (int i = 0; i < 3; i++) {
+        int taken = turns.taken;
+        for (double start = now_ms(); now_ms() - start < 10;)
+            ;
+        CHECK_INT(raise(SIGUSR2), ==, 0);
+        CHECK_INT(turns.taken, ==, taken);
+        weft_yield();
+    }
+    CHECK_INT(sigaction(SIGUSR2, &before, NULL), ==, 0);
+    turns.over = true;
+    return arg;
+}
+
+TEST(a_handler_never_switches_when_a_slice_is_used_up)
+{
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1, .policy = &weft_rr};
+    if (is_kernel())
+        SKIP("there are no slices");
+    turns = (struct turns){0};
+    CHECK_INT(weft_run(use_up_slice, NULL, NULL, &opts), ==, 0);
+    CHECK_INT(turns.in_handler, ==, 0);
+}
+
 STATEMENTS(handler, a_call_in_a_handler_never_switches, a_call_in_a_handler_on_a_stack_of_its_own_never_switches,
            a_call_in_a_handler_that_comes_from_outside_never_switches, handlers_within_handlers_never_switch,
            who_has_left_a_handler_by_a_jump_is_out_of_it, what_one_flow_has_left_by_a_jump_another_is_not_in,
-           what_was_set_is_what_is_told)
+           what_was_set_is_what_is_told, a_handler_never_switches_when_a_slice_is_used_up)

@@ -39,8 +39,8 @@ STATEMENT(a_read_of_a_terminal_waits)
         SKIP("there are no terminals here");
     for (int i = 0; i < 2; i++) {
         struct writer w = {i ? fd : other, 50, "abc", 3};
-        struct flow *writes = begin(write_later, &w);
         double start = now_ms();
+        struct flow *writes = begin(write_later, &w);
         CHECK_INT(read(i ? other : fd, text, sizeof text), ==, 3);
         CHECK_AFTER(start, 50);
         end(writes);
@@ -74,8 +74,8 @@ STATEMENT(a_write_to_a_terminal_that_nobody_reads_waits)
     if (fd < 0)
         SKIP("there are no terminals here");
     memset(much, 'x', sizeof much);
-    struct flow *takes = begin(take_terminals_output, &fd);
     double start = now_ms();
+    struct flow *takes = begin(take_terminals_output, &fd);
     CHECK_INT(write(other, much, sizeof much), ==, sizeof much);
     CHECK_AFTER(start, 60);
     end(takes);
@@ -101,15 +101,15 @@ STATEMENT(a_read_of_what_happens_to_files_waits)
     CHECK(mkdtemp(path) != NULL);
     int fd = inotify_init1(IN_CLOEXEC);
     CHECK_INT(inotify_add_watch(fd, path, IN_CREATE), >=, 0);
-    struct flow *makes = begin(make_file, path);
     double start = now_ms();
+    struct flow *makes = begin(make_file, path);
     CHECK_INT(read(fd, events, sizeof events), >=, sizeof(struct inotify_event));
     CHECK_AFTER(start, 50);
     end(makes);
     CHECK_INT(((struct inotify_event *)events)->mask, ==, IN_CREATE);
     CHECK_INT(fcntl(fd, F_SETFL, O_RDONLY | O_NONBLOCK), ==, 0);
     CHECK_ERRNO(read(fd, events, sizeof events), EAGAIN);
-    struct doer closes = {fd, 0, just_close};
+    struct later closes = {.fd = fd, .after = 0, .what = just_close};
     end(begin_thread(do_later, &closes)); /* this takes the kernel a while */
     rmdir(path);
 }
@@ -129,8 +129,8 @@ STATEMENT(a_read_of_signals_waits)
     sigaddset(&set, SIGUSR2);
     CHECK_INT(pthread_sigmask(SIG_BLOCK, &set, NULL), ==, 0);
     int fd = signalfd(-1, &set, SFD_CLOEXEC);
-    struct flow *sends = begin_thread(send_signal, &self);
     double start = now_ms();
+    struct flow *sends = begin_thread(send_signal, &self);
     CHECK_INT(read(fd, &info, sizeof info), ==, sizeof info);
     CHECK_AFTER(start, 50);
     CHECK_INT(info.ssi_signo, ==, SIGUSR2);
@@ -174,8 +174,8 @@ STATEMENT(an_event_is_waited_for)
 {
     eventfd_t value = 0;
     int fd = eventfd(0, EFD_CLOEXEC);
-    struct flow *signals = begin(signal_event, &fd);
     double start = now_ms();
+    struct flow *signals = begin(signal_event, &fd);
     CHECK_INT(eventfd_read(fd, &value), ==, 0);
     CHECK_AFTER(start, 50);
     CHECK_INT(value, ==, 5);
@@ -198,15 +198,15 @@ STATEMENT(splice_waits_for_data_and_for_room)
     unix_pair(out, SOCK_STREAM);
     CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
     struct writer w = {in[1], 50, "abcd", 4};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(splice(in[0], NULL, pipefd[1], NULL, 100, 0), ==, 4);
     CHECK_AFTER(start, 50);
     end(writes);
     CHECK_INT(splice(pipefd[0], NULL, out[1], NULL, 100, 0), ==, 4);
     CHECK_INT(read(out[0], text, 8), ==, 4);
-    writes = begin(write_later, &(struct writer){pipefd[1], 50, "ef", 2});
     start = now_ms();
+    writes = begin(write_later, &(struct writer){pipefd[1], 50, "ef", 2});
     CHECK_INT(splice(pipefd[0], NULL, out[1], NULL, 100, 0), ==, 2);
     CHECK_AFTER(start, 50);
     end(writes);
@@ -219,8 +219,8 @@ STATEMENT(splice_waits_for_data_and_for_room)
     tcp_pair(in);
     CHECK_INT(write(in[1], "x", 1), ==, 1);
     struct reader r = {.fd = pipefd[0], .after_ms = 50, .chunk = 65536, .most = bytes, .keep = true};
-    struct flow *reads = begin(read_slowly, &r);
     start = now_ms();
+    struct flow *reads = begin(read_slowly, &r);
     CHECK_INT(splice(in[0], NULL, pipefd[1], NULL, 100, 0), ==, 1);
     CHECK_AFTER(start, 50);
     end(reads);
@@ -255,8 +255,8 @@ STATEMENT(splice_from_tcp_waits_for_data_also_if_it_may_not_wait_for_the_pipe)
     tcp_pair(in);
     CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
     struct writer w = {in[1], 50, "abcd", 4};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(splice(in[0], NULL, pipefd[1], NULL, 100, SPLICE_F_NONBLOCK), ==, 4);
     CHECK_AFTER(start, 50);
     end(writes);
@@ -323,8 +323,37 @@ STATEMENT(sendfile_keeps_to_the_timeout_and_refuses_what_cannot_be)
     close(file);
 }
 
+STATEMENT(splice_moves_all_that_the_pipe_has)
+{
+    static char much[65536], there[65536];
+    int pair[2], pipefd[2], file = memfd_create("file", MFD_CLOEXEC);
+    memset(much, 'x', sizeof much);
+    tcp_pair(pair);
+    CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
+    CHECK_INT(write(pipefd[1], much, sizeof much), ==, (ssize_t)sizeof much);
+    CHECK_INT(splice(pipefd[0], NULL, pair[0], NULL, 50000, 0), ==, 50000);
+    CHECK_INT(recv(pair[1], there, 50000, MSG_WAITALL), ==, 50000);
+    CHECK(memcmp(much, there, 50000) == 0);
+    CHECK_INT(splice(pipefd[0], NULL, file, NULL, 65536, 0), ==, 15536);
+    close_pair(pair);
+    close_pair(pipefd);
+    close(file);
+}
+
+STATEMENT(sendfile_refuses_directories_and_sizes_that_are_none)
+{
+    int pair[2], directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), file = memfd_create("file", MFD_CLOEXEC);
+    unix_pair(pair, SOCK_STREAM);
+    CHECK_ERRNO(sendfile(pair[0], directory, NULL, 10), EINVAL);
+    CHECK_ERRNO(sendfile(pair[0], file, NULL, (size_t)-1), EINVAL);
+    close_pair(pair);
+    close(directory);
+    close(file);
+}
+
 STATEMENTS(kinds, a_read_of_a_terminal_waits, a_read_of_what_happens_to_files_waits, a_read_of_signals_waits,
            files_and_devices_are_read_and_written_at_once, an_event_is_waited_for, splice_waits_for_data_and_for_room,
            a_splice_that_cannot_be_fails_at_once, splice_from_tcp_waits_for_data_also_if_it_may_not_wait_for_the_pipe,
            a_large_write_to_a_fifo_is_made_in_full, sendfile_keeps_to_the_timeout_and_refuses_what_cannot_be,
-           a_write_to_a_terminal_that_nobody_reads_waits)
+           a_write_to_a_terminal_that_nobody_reads_waits, splice_moves_all_that_the_pipe_has,
+           sendfile_refuses_directories_and_sizes_that_are_none)

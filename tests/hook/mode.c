@@ -256,9 +256,9 @@ STATEMENT(a_wait_that_has_begun_goes_on_when_nonblock_is_set)
     char c;
     unix_pair(pair, SOCK_STREAM);
     struct writer w = {pair[1], 150, "x", 1};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
-    struct doer sets = {pair[0], 50, set_nonblock};
+    struct flow *writes = begin(write_later, &w);
+    struct later sets = {.fd = pair[0], .after = 50, .what = set_nonblock};
     struct flow *changes = begin(do_later, &sets);
     CHECK_INT(recv(pair[0], &c, 1, 0), ==, 1);
     CHECK_AFTER(start, 150);
@@ -290,8 +290,8 @@ STATEMENT(a_fifo_waits_until_it_may_not)
     CHECK_BLOCKING(in);
     size_t bytes = fill(out);
     struct reader r = {.fd = in, .after_ms = 50, .chunk = 65536};
-    struct flow *reads = begin(read_slowly, &r);
     start = now_ms();
+    struct flow *reads = begin(read_slowly, &r);
     CHECK_INT(write(out, "x", 1), ==, 1);
     CHECK_AFTER(start, 50);
     close(out);

@@ -5,54 +5,31 @@
 #ifndef TESTS_HOOK_PEER_H
 #define TESTS_HOOK_PEER_H
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include "hook/statement.h"
+#include "hook/ends.h"
 
 #define AS_ADDRESS(a) ((struct sockaddr *)&(a))
+
+static inline void put_ends(int pair[2], struct ends e)
+{
+    pair[0] = e.a;
+    pair[1] = e.b;
+}
 
 /* A pair of AF_UNIX sockets. */
 static inline void unix_pair(int pair[2], int type)
 {
-    CHECK_INT(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair), ==, 0);
-}
-
-/* A socket of 127.0.0.1, bound to a port of its own, which *at then says. */
-static inline int bound_socket(int type, struct sockaddr_in *at)
-{
-    socklen_t size = sizeof *at;
-    int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
-    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    CHECK_INT(bind(fd, (struct sockaddr *)at, size), ==, 0);
-    CHECK_INT(getsockname(fd, (struct sockaddr *)at, &size), ==, 0);
-    return fd;
-}
-
-static inline int listener(int backlog, struct sockaddr_in *at)
-{
-    int fd = bound_socket(SOCK_STREAM, at);
-    CHECK_INT(listen(fd, backlog), ==, 0);
-    return fd;
+    put_ends(pair, unix_ends(type));
 }
 
 /* A TCP connection: who called, and who was called. */
 static inline void tcp_pair(int pair[2])
 {
-    struct sockaddr_in at;
-    int l = listener(8, &at);
-    pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_INT(connect(pair[0], AS_ADDRESS(at), sizeof at), ==, 0);
-    pair[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
-    CHECK_INT(pair[1], >=, 0);
-    close(l);
+    put_ends(pair, tcp_ends());
 }
 
 /* Two UDP sockets that are each other's peer. */
@@ -60,7 +37,7 @@ static inline void udp_pair(int pair[2])
 {
     struct sockaddr_in at[2];
     for (int i = 0; i < 2; i++)
-        pair[i] = bound_socket(SOCK_DGRAM, &at[i]);
+        pair[i] = bound(SOCK_DGRAM, &at[i]);
     for (int i = 0; i < 2; i++)
         CHECK_INT(connect(pair[i], AS_ADDRESS(at[1 - i]), sizeof at[0]), ==, 0);
 }
@@ -82,14 +59,6 @@ static inline void set_timeout(int fd, int option, int ms)
 {
     struct timeval t = {ms / 1000, ms % 1000 * 1000};
     CHECK_INT(setsockopt(fd, SOL_SOCKET, option, &t, sizeof t), ==, 0);
-}
-
-/* The flags of the descriptor as the kernel has them, whoever stands before it. */
-static inline int raw_flags(int fd)
-{
-    long flags = syscall(SYS_fcntl, fd, F_GETFL);
-    CHECK_INT(flags, >=, 0);
-    return (int)flags;
 }
 
 #define CHECK_BLOCKING(fd) CHECK_INT(raw_flags(fd) & O_NONBLOCK, ==, 0)
@@ -149,33 +118,6 @@ static inline void read_slowly(void *arg)
     }
     if (!r->keep)
         CHECK_INT(close(r->fd), ==, 0);
-}
-
-/* Writes until there is no room, without waiting; how much that was. */
-static inline size_t fill(int fd)
-{
-    static const char some[16384];
-    size_t bytes = 0;
-    int flags = raw_flags(fd);
-    CHECK_INT(fcntl(fd, F_SETFL, flags | O_NONBLOCK), ==, 0);
-    for (ssize_t n; (n = write(fd, some, sizeof some)) > 0 || (n = write(fd, some, 1)) > 0;)
-        bytes += (size_t)n;
-    CHECK_INT(errno, ==, EAGAIN);
-    CHECK_INT(fcntl(fd, F_SETFL, flags), ==, 0);
-    return bytes;
-}
-
-/* Who does something with a descriptor after a while, such as closing it. */
-struct doer {
-    int fd, after_ms;
-    void (*how)(int fd);
-};
-
-static inline void do_later(void *arg)
-{
-    const struct doer *c = arg;
-    usleep((useconds_t)c->after_ms * 1000);
-    c->how(c->fd);
 }
 
 static inline void just_close(int fd)

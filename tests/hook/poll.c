@@ -47,7 +47,7 @@ STATEMENT(a_timeout_of_0_never_waits)
     double start = now_ms();
     for (int i = 0; i < 1000; i++)
         CHECK_INT(poll(fds, 2, 0), ==, 0);
-    CHECK_INT(now_ms() - start, <, 1000);
+    CHECK_WITHIN(start, 1000);
     CHECK_INT(fds[0].revents, ==, 0);
     CHECK_INT(fds[1].revents, ==, 0);
     CHECK_INT(poll(NULL, 0, 0), ==, 0);
@@ -392,7 +392,7 @@ STATEMENT(every_kind_is_waited_for)
     struct sockaddr_in at;
     struct ends e = pipe_ends(), u = udp_ends();
     int event = eventfd(0, EFD_CLOEXEC), timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    int listening = bound(SOCK_STREAM, 8, &at);
+    int listening = listener(8, &at);
     CHECK_INT(bits_after(e.a, POLLIN, e.b, NULL), ==, POLLIN);
     CHECK_INT(bits_after(u.a, POLLIN, u.b, NULL), ==, POLLIN);
     CHECK_INT(bits_after(event, POLLIN, event, add_one), ==, POLLIN);

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <weft/fiber.h>
+
 /* A child that ends with `status` after some ms. It makes system calls alone: other threads may have held locks. */
 static pid_t child_for(int ms, int status)
 {
@@ -315,7 +317,7 @@ STATEMENT(commands_run_at_the_same_time)
     for (int i = 0; i < 3; i++)
         end(f[i]);
     CHECK_INT(ran, ==, 3);
-    CHECK(now_ms() - start < 850); /* not one after another */
+    CHECK_WITHIN(start, 850); /* not one after another */
 }
 
 STATEMENT(a_stream_s_command_is_waited_for)
@@ -335,8 +337,61 @@ STATEMENT(a_stream_s_command_is_waited_for)
     CHECK_ERRNO(popen("true", "x") ? 0 : -1, EINVAL);
 }
 
+STATEMENT(a_command_begins_with_the_signals_blocked_that_its_caller_has)
+{
+    sigset_t one, before;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    int state = system("kill -TERM $$; exit 3");
+    CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGTERM);
+    CHECK_INT(pthread_sigmask(SIG_BLOCK, &one, &before), ==, 0);
+    check_exit(system("kill -USR2 $$; exit 3"), 3);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    state = system("kill -USR2 $$; exit 3");
+    CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGUSR2);
+}
+
+struct cancelled {
+    const char *text;
+    int rc, error;
+};
+
+static void *run_until_cancelled(void *arg)
+{
+    struct cancelled *c = arg;
+    c->rc = system(c->text);
+    c->error = errno;
+    return arg;
+}
+
+/* A difference, as threads are not cancelled so. */
+STATEMENT(a_command_goes_on_when_its_caller_is_cancelled)
+{
+    int fds[2];
+    char text[80], c;
+    weft_fiber *f = NULL;
+    if (is_kernel())
+        return;
+    CHECK_INT(pipe(fds), ==, 0); /* the command has it too */
+    snprintf(text, sizeof text, "echo a >&%d; sleep 0.2; echo b >&%d", fds[1], fds[1]);
+    struct cancelled who = {.text = text};
+    CHECK_INT(weft_go_with(&f, NULL, run_until_cancelled, &who), ==, 0);
+    CHECK_INT(read(fds[0], &c, 1), ==, 1);
+    weft_cancel(f);
+    CHECK_INT(weft_join(f, NULL, weft_in(20 * WEFT_SEC)), ==, 0);
+    CHECK_INT(who.rc, ==, -1);
+    CHECK_INT(who.error, ==, ECANCELED);
+    for (int i = 0; i < 2; i++) /* the end of the first line, and the second */
+        CHECK_INT(read(fds[0], &c, 1), ==, 1);
+    CHECK_INT(c, ==, 'b');
+    close(fds[0]);
+    close(fds[1]);
+}
+
 STATEMENTS(process, a_child_is_waited_for, any_child_is_waited_for, a_group_is_waited_for, with_wnohang_nobody_waits,
            stops_and_continuations_are_told, a_stop_is_not_told_to_who_waits_for_the_end, what_a_child_has_used_is_told,
            waitid_tells_all, a_pidfd_is_waited_for, who_waits_for_a_child_of_its_thread_does_not_spin,
            of_two_who_wait_for_a_child_one_gets_it, many_children_are_waited_for_at_once, a_command_is_run,
-           commands_run_at_the_same_time, a_stream_s_command_is_waited_for)
+           commands_run_at_the_same_time, a_stream_s_command_is_waited_for,
+           a_command_begins_with_the_signals_blocked_that_its_caller_has,
+           a_command_goes_on_when_its_caller_is_cancelled)

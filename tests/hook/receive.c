@@ -30,8 +30,8 @@ static void check_waitall(void make(int[2]))
     char text[9] = "";
     make(pair);
     struct two_writes w = {pair[1], 0, 200};
-    struct flow *writes = begin(write_twice, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_twice, &w);
     CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 8);
     CHECK_AFTER(start, 200);
     CHECK_STR(text, "abcdefgh");
@@ -68,7 +68,7 @@ STATEMENT(waitall_with_a_timeout_returns_what_came)
     double start = now_ms();
     CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
     CHECK_AFTER(start, 200);
-    CHECK(now_ms() - start < 1500);
+    CHECK_WITHIN(start, 1500);
     end(writes);
     start = now_ms();
     CHECK_ERRNO(recv(pair[0], text, 8, MSG_WAITALL), EAGAIN);
@@ -82,7 +82,7 @@ STATEMENT(waitall_at_the_end_of_the_stream_returns_what_came)
     char text[8];
     tcp_pair(pair);
     struct two_writes w = {pair[1], 0, 0};
-    struct doer closes = {pair[1], 80, just_close};
+    struct later closes = {.fd = pair[1], .after = 80, .what = just_close};
     struct flow *flows[] = {begin(write_twice, &w), begin(do_later, &closes)};
     CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
     CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 0);
@@ -97,7 +97,7 @@ STATEMENT(waitall_cut_off_by_a_reset_returns_what_came_and_the_next_call_says_wh
     char text[8];
     tcp_pair(pair);
     struct two_writes w = {pair[1], 0, 0};
-    struct doer closes = {pair[1], 80, reset};
+    struct later closes = {.fd = pair[1], .after = 80, .what = reset};
     struct flow *flows[] = {begin(write_twice, &w), begin(do_later, &closes)};
     CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
     CHECK_ERRNO(recv(pair[0], text, 8, 0), ECONNRESET);
@@ -153,8 +153,8 @@ STATEMENT(a_peek_for_all_waits_for_all_on_tcp)
     char text[9] = "";
     tcp_pair(pair);
     struct two_writes w = {pair[1], 0, 100};
-    struct flow *writes = begin(write_twice, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_twice, &w);
     CHECK_INT(recv(pair[0], text, 8, MSG_PEEK | MSG_WAITALL), ==, 8);
     CHECK_AFTER(start, 100);
     CHECK_STR(text, "abcdefgh");
@@ -171,8 +171,8 @@ STATEMENT(a_receive_waits_for_as_much_as_the_low_water_mark_says)
         (tcp ? tcp_pair : a_unix_pair)(pair);
         CHECK_INT(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark), ==, 0);
         struct two_writes w = {pair[1], 0, 100};
-        struct flow *writes = begin(write_twice, &w);
         double start = now_ms();
+        struct flow *writes = begin(write_twice, &w);
         CHECK_INT(recv(pair[0], text, 16, 0), ==, 8);
         CHECK_AFTER(start, 100);
         end(writes);
@@ -257,7 +257,7 @@ STATEMENT(a_reset_is_told_once_by_every_call_that_reads)
         struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
         for (int waits = 0; waits < 2; waits++) {
             tcp_pair(pair);
-            struct doer closes = {pair[1], waits ? 40 : 0, reset};
+            struct later closes = {.fd = pair[1], .after = waits ? 40 : 0, .what = reset};
             struct flow *resets = NULL;
             if (waits)
                 resets = begin(do_later, &closes);
@@ -306,7 +306,7 @@ STATEMENT(the_sender_of_a_datagram_that_was_waited_for_is_told)
 {
     struct sockaddr_in at, from, self;
     socklen_t size = sizeof from;
-    int in = bound_socket(SOCK_DGRAM, &at), out = bound_socket(SOCK_DGRAM, &self);
+    int in = bound(SOCK_DGRAM, &at), out = bound(SOCK_DGRAM, &self);
     char text[4];
     CHECK_INT(connect(out, AS_ADDRESS(at), sizeof at), ==, 0);
     struct writer w = {out, 40, "abcdef", 6};
@@ -336,12 +336,12 @@ STATEMENT(a_read_of_a_pipe_or_a_timer_waits)
     uint64_t times;
     CHECK_INT(pipe(pair), ==, 0);
     struct writer w = {pair[1], 40, "abc", 3};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(readv(pair[0], &(struct iovec){text, 8}, 1), ==, 3);
     CHECK_AFTER(start, 40);
     end(writes);
-    struct doer closes = {pair[1], 40, just_close};
+    struct later closes = {.fd = pair[1], .after = 40, .what = just_close};
     writes = begin(do_later, &closes);
     CHECK_INT(read(pair[0], text, 8), ==, 0);
     end(writes);
@@ -356,6 +356,78 @@ STATEMENT(a_read_of_a_pipe_or_a_timer_waits)
     close(fd);
 }
 
+/* It has POLLERR until that is read, and there is nothing to be received. */
+STATEMENT(what_is_in_the_error_queue_ends_no_wait)
+{
+    struct sockaddr_in nobody;
+    char c;
+    close(bound(SOCK_DGRAM, &nobody));
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+    CHECK_INT(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on), ==, 0);
+    CHECK_INT(sendto(fd, "x", 1, 0, AS_ADDRESS(nobody), sizeof nobody), ==, 1);
+    CHECK_ERRNO(recv(fd, &c, 1, 0), ECONNREFUSED);
+    set_timeout(fd, SO_RCVTIMEO, 100);
+    double start = now_ms();
+    CHECK_ERRNO(recv(fd, &c, 1, 0), EAGAIN);
+    CHECK_AFTER(start, 100);
+    struct msghdr m = {.msg_iov = &(struct iovec){&c, 1}, .msg_iovlen = 1};
+    start = now_ms();
+    CHECK_ERRNO(recvmsg(fd, &m, 0), EAGAIN);
+    CHECK_AFTER(start, 100);
+    start = now_ms();
+    CHECK_ERRNO(readv(fd, &(struct iovec){&c, 1}, 1), EAGAIN);
+    CHECK_AFTER(start, 100);
+    CHECK(recvmsg(fd, &m, MSG_ERRQUEUE) >= 0); /* it is still there */
+    close(fd);
+}
+
+struct pass {
+    int fd, ms, with; /* -1: no descriptor */
+};
+
+static void pass(void *arg)
+{
+    struct pass *p = arg;
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    struct msghdr m = {.msg_iov = &(struct iovec){"abcd", 4}, .msg_iovlen = 1};
+    if (p->with >= 0) {
+        m.msg_control = control;
+        m.msg_controllen = sizeof control;
+        *CMSG_FIRSTHDR(&m) = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &p->with, sizeof(int));
+    }
+    usleep((useconds_t)p->ms * 1000);
+    CHECK_INT(sendmsg(p->fd, &m, 0), ==, 4);
+}
+
+STATEMENT(waitall_takes_descriptors_with_the_bytes_that_they_came_with_and_ends_there)
+{
+    int pair[2], got = -1;
+    char text[16], control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    unix_pair(pair, SOCK_STREAM);
+    pass(&(struct pass){pair[1], 0, -1});
+    struct pass later = {pair[1], 50, pair[1]};
+    struct flow *passes = begin(pass, &later);
+    struct msghdr m = {.msg_iov = &(struct iovec){text, 12},
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
+    double start = now_ms();
+    CHECK_INT(recvmsg(pair[0], &m, MSG_WAITALL), ==, 8);
+    CHECK_AFTER(start, 50);
+    end(passes);
+    if (m.msg_controllen > 0)
+        memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
+    CHECK(got >= 0 && close(got) == 0);
+
+    pass(&(struct pass){pair[1], 0, pair[1]});
+    start = now_ms();
+    CHECK_INT(recv(pair[0], text, 8, MSG_WAITALL), ==, 4);
+    CHECK_AT_ONCE(start);
+    close_pair(pair);
+}
+
 STATEMENTS(receive, waitall_waits_for_all, waitall_with_a_timeout_returns_what_came,
            waitall_at_the_end_of_the_stream_returns_what_came,
            waitall_cut_off_by_a_reset_returns_what_came_and_the_next_call_says_why,
@@ -364,4 +436,6 @@ STATEMENTS(receive, waitall_waits_for_all, waitall_with_a_timeout_returns_what_c
            a_read_of_nothing_returns_at_once_and_a_recv_of_nothing_waits_for_data, an_empty_datagram_is_not_the_end,
            a_read_into_no_room_leaves_a_datagram_where_it_is, a_reset_is_told_once_by_every_call_that_reads,
            a_refused_datagram_is_told_once_by_every_call_that_reads,
-           the_sender_of_a_datagram_that_was_waited_for_is_told, a_read_of_a_pipe_or_a_timer_waits)
+           the_sender_of_a_datagram_that_was_waited_for_is_told, a_read_of_a_pipe_or_a_timer_waits,
+           what_is_in_the_error_queue_ends_no_wait,
+           waitall_takes_descriptors_with_the_bytes_that_they_came_with_and_ends_there)

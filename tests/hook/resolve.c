@@ -1,9 +1,11 @@
 /*
- * Looking up names. Nothing here asks a server: names of /etc/hosts, and numbers.
+ * Looking up names: those of /etc/hosts, and numbers; and by a server of our own.
  */
 #include "hook/ends.h"
 
+#include <arpa/nameser.h>
 #include <netdb.h>
+#include <resolv.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -189,6 +191,91 @@ STATEMENT(without_descriptors_the_reason_is_told)
         freeaddrinfo(found);
 }
 
+enum { ASKERS = 10 };
+
+/* A name server that answers nobody until all have asked. */
+static void serve_names(void *arg)
+{
+    int fd = *(int *)arg;
+    unsigned char text[ASKERS][512];
+    struct sockaddr_in from[ASKERS];
+    ssize_t bytes[ASKERS];
+    for (int i = 0; i < ASKERS; i++) {
+        socklen_t size = sizeof from[i];
+        bytes[i] = recvfrom(fd, text[i], 400, 0, (struct sockaddr *)&from[i], &size);
+        CHECK_INT(bytes[i], >, 12);
+    }
+    for (int i = 0; i < ASKERS; i++) {
+        static const unsigned char answer[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7};
+        text[i][2] |= 0x80; /* an answer... */
+        text[i][3] = 0x80;
+        text[i][7] = 1; /* ...of one record, without what the question had besides */
+        text[i][9] = text[i][11] = 0;
+        memcpy(text[i] + bytes[i], answer, sizeof answer);
+        bytes[i] += (ssize_t)sizeof answer;
+        CHECK_INT(sendto(fd, text[i], (size_t)bytes[i], 0, (struct sockaddr *)&from[i], sizeof from[i]), ==, bytes[i]);
+    }
+}
+
+struct asker {
+    in_port_t port;
+    int bytes;
+    unsigned char text[512];
+};
+
+static void ask(void *arg)
+{
+    struct asker *a = arg;
+    struct __res_state state = {0};
+    CHECK_INT(res_ninit(&state), ==, 0);
+    state.nscount = 1;
+    state.nsaddr_list[0] = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = a->port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    state.retrans = 30;
+    state.retry = 1;
+    state.options &= ~(RES_USE_EDNS0 | RES_USE_DNSSEC);
+    a->bytes = res_nquery(&state, "weft.example", ns_c_in, ns_t_a, a->text, sizeof a->text);
+    res_nclose(&state);
+}
+
+STATEMENT(many_wait_for_a_name_server_at_the_same_time)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    CHECK_INT(bind(fd, (struct sockaddr *)&at, sizeof at), ==, 0);
+    CHECK_INT(getsockname(fd, (struct sockaddr *)&at, &size), ==, 0);
+    struct flow *server = begin_thread(serve_names, &fd), *flows[ASKERS];
+    static struct asker askers[ASKERS];
+    for (int i = 0; i < ASKERS; i++) {
+        askers[i] = (struct asker){.port = at.sin_port};
+        flows[i] = begin(ask, &askers[i]);
+    }
+    for (int i = 0; i < ASKERS; i++) {
+        end(flows[i]);
+        CHECK_INT(askers[i].bytes, >, 16);
+        if (askers[i].bytes > 16)
+            CHECK_INT(memcmp(askers[i].text + askers[i].bytes - 4, "\300\000\002\007", 4), ==, 0);
+    }
+    end(server);
+    close(fd);
+}
+
+STATEMENT(what_a_name_does_not_fill_is_left_as_it_was)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(80)};
+    char host[64], service[64];
+    memset(host, 'x', sizeof host);
+    memset(service, 'x', sizeof service);
+    CHECK_INT(getnameinfo((struct sockaddr *)&at, sizeof at, host, sizeof host, service, sizeof service,
+                          NI_NUMERICHOST | NI_NUMERICSERV),
+              ==, 0);
+    CHECK_STR(host, "127.0.0.1");
+    CHECK_STR(service, "80");
+    CHECK(host[10] == 'x' && host[63] == 'x' && service[3] == 'x' && service[63] == 'x');
+}
+
 STATEMENTS(resolve, names_of_etc_hosts_are_found, numbers_are_taken_as_they_are, no_node_is_anywhere_or_here,
            every_error_has_its_code, a_hundred_are_looked_up_at_once, a_plain_thread_looks_up, addresses_have_names,
-           the_older_calls_find_the_same, without_descriptors_the_reason_is_told)
+           the_older_calls_find_the_same, without_descriptors_the_reason_is_told,
+           many_wait_for_a_name_server_at_the_same_time, what_a_name_does_not_fill_is_left_as_it_was)

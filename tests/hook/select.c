@@ -3,6 +3,7 @@
  */
 #include "hook/ends.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -252,8 +253,33 @@ STATEMENT(a_hang_up_is_no_exception)
     close(p.a);
 }
 
+/* As many as there may be, and not as many as the set has bits: the kernel looks at no more than there are. */
+STATEMENT(nfds_may_be_more_than_the_set_has)
+{
+    struct ends e = pipe_ends();
+    struct {
+        fd_set in;
+        char table[(4096 - FD_SETSIZE) / 8]; /* the descriptors that the process has room for may be more */
+        char more[1024];
+    } given;
+    memset(&given, 0, sizeof given);
+    memset(given.more, 0x5a, sizeof given.more);
+    given.in = of(e.a);
+    double start = now_ms();
+    CHECK_INT(select(1 << 20, &given.in, NULL, NULL, &(struct timeval){0, 50000}), ==, 0);
+    CHECK_AFTER(start, 50);
+    CHECK(!FD_ISSET(e.a, &given.in));
+    FD_SET(e.a, &given.in);
+    CHECK_INT(write(e.b, "x", 1), ==, 1);
+    CHECK_INT(select(INT_MAX, &given.in, NULL, NULL, NULL), ==, 1);
+    CHECK(FD_ISSET(e.a, &given.in));
+    for (size_t i = 0; i < sizeof given.more; i++)
+        CHECK_INT(given.more[i], ==, 0x5a);
+    close_ends(e);
+}
+
 STATEMENTS(select, bits_are_counted_and_the_others_cleared, it_waits_for_reading_and_tells_what_time_is_left,
            it_times_out_with_nothing_set_and_nothing_left, without_descriptors_it_sleeps,
            microseconds_may_be_more_than_a_second, what_cannot_be_is_refused, bits_from_nfds_on_are_not_looked_at,
-           descriptors_above_1024_can_be_selected, urgent_data_is_an_exception,
+           nfds_may_be_more_than_the_set_has, descriptors_above_1024_can_be_selected, urgent_data_is_an_exception,
            the_end_is_readable_and_room_is_writable, files_are_ready, a_hang_up_is_no_exception)

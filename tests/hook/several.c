@@ -118,7 +118,7 @@ STATEMENT(each_connection_wakes_one_of_those_who_accept)
     struct sockaddr_in at;
     struct flow *flows[MANY];
     int taken = 0, fds[MANY];
-    struct accepting a = {bound(SOCK_STREAM, 16, &at), &taken};
+    struct accepting a = {listener(16, &at), &taken};
     for (int i = 0; i < MANY; i++)
         flows[i] = begin_somewhere(i, take_connection, &a);
     for (int i = 0; i < MANY; i++) {

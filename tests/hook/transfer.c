@@ -4,6 +4,7 @@
  */
 #include "hook/peer.h"
 
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -264,8 +265,8 @@ STATEMENT(packets_in_order_are_each_sent_and_read_whole)
     char packet[4000];
     unix_pair(pair, SOCK_SEQPACKET);
     struct writer w = {pair[1], 40, "packet", 6};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     CHECK_INT(read(pair[0], packet, sizeof packet), ==, 6);
     CHECK_AFTER(start, 40);
     end(writes);
@@ -342,9 +343,9 @@ STATEMENT(a_send_that_waits_is_told_of_a_reset)
     fill(pair[0]);
     usleep(50000);
     fill(pair[0]);
-    struct doer closes = {pair[1], 60, reset};
-    struct flow *resets = begin(do_later, &closes);
+    struct later closes = {.fd = pair[1], .after = 60, .what = reset};
     double start = now_ms();
+    struct flow *resets = begin(do_later, &closes);
     ssize_t n = send(pair[0], &c, 1, 0);
     CHECK_AFTER(start, 60);
     CHECK_INT(n, ==, -1);
@@ -355,7 +356,7 @@ STATEMENT(a_send_that_waits_is_told_of_a_reset)
 
     unix_pair(pair, SOCK_STREAM);
     fill(pair[0]);
-    closes = (struct doer){pair[1], 60, just_close};
+    closes = (struct later){.fd = pair[1], .after = 60, .what = just_close};
     resets = begin(do_later, &closes);
     CHECK_ERRNO(send(pair[0], &c, 1, 0), ECONNRESET); /* what was sent was not read */
     CHECK_INT(pipes_broken, ==, 0);
@@ -366,7 +367,7 @@ STATEMENT(a_send_that_waits_is_told_of_a_reset)
 
     CHECK_INT(pipe(pair), ==, 0);
     fill(pair[1]);
-    closes = (struct doer){pair[0], 60, just_close};
+    closes = (struct later){.fd = pair[0], .after = 60, .what = just_close};
     resets = begin(do_later, &closes);
     CHECK_ERRNO(write(pair[1], &c, 1), EPIPE);
     CHECK_INT(pipes_broken, ==, 2);
@@ -379,7 +380,7 @@ STATEMENT(a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why)
     int pair[2];
     count_broken_pipes();
     tcp_pair(pair);
-    struct doer closes = {pair[1], 60, reset};
+    struct later closes = {.fd = pair[1], .after = 60, .what = reset};
     struct flow *resets = begin(do_later, &closes);
     ssize_t n = send(pair[0], memory, LARGE, 0);
     CHECK_INT(n, >, 0);
@@ -394,7 +395,7 @@ STATEMENT(a_send_cut_off_by_a_reset_says_what_was_sent_and_the_next_one_why)
 
     count_broken_pipes();
     unix_pair(pair, SOCK_STREAM);
-    closes = (struct doer){pair[1], 60, just_close};
+    closes = (struct later){.fd = pair[1], .after = 60, .what = just_close};
     resets = begin(do_later, &closes);
     n = write(pair[0], memory, LARGE);
     CHECK_INT(n, >, 0);
@@ -433,9 +434,9 @@ STATEMENT(a_send_that_waits_for_who_takes_no_more_is_epipe)
     count_broken_pipes();
     unix_pair(pair, SOCK_STREAM);
     fill(pair[0]);
-    struct doer stops = {pair[1], 60, take_no_more};
-    struct flow *stopping = begin(do_later, &stops);
+    struct later stops = {.fd = pair[1], .after = 60, .what = take_no_more};
     double start = now_ms();
+    struct flow *stopping = begin(do_later, &stops);
     CHECK_ERRNO(send(pair[0], &c, 1, 0), EPIPE);
     CHECK_AFTER(start, 60);
     CHECK_INT(pipes_broken, <=, 1); /* the kernel raises none for who waited; that may be tried again is the hooks' */
@@ -542,8 +543,8 @@ STATEMENT(messages_in_a_batch_wait_for_room_one_by_one)
     for (int i = 0; i < 3; i++)
         batch[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
     struct reader r = {.fd = dup(pair[0]), .after_ms = 60, .chunk = sizeof packet, .most = before * sizeof packet};
-    struct flow *reads = begin(read_slowly, &r);
     double start = now_ms();
+    struct flow *reads = begin(read_slowly, &r);
     CHECK_INT(sendmmsg(pair[1], batch, 3, 0), ==, 3);
     CHECK_AFTER(start, 60);
     end(reads);
@@ -558,6 +559,88 @@ STATEMENT(messages_in_a_batch_wait_for_room_one_by_one)
     close_pair(pair);
 }
 
+struct drain {
+    int fd, ms;
+};
+
+static void take_one_later(void *arg)
+{
+    struct drain *d = arg;
+    char c;
+    usleep((useconds_t)d->ms * 1000);
+    CHECK_INT(recv(d->fd, &c, 1, 0), ==, 1);
+}
+
+/* poll(2) says of one that is not connected that there is room. */
+STATEMENT(a_datagram_to_a_full_unix_socket_waits_for_room_also_if_that_is_not_connected_to)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    socklen_t size = sizeof at;
+    char all[64];
+    int to = socket(AF_UNIX, SOCK_DGRAM, 0), from = socket(AF_UNIX, SOCK_DGRAM, 0);
+    CHECK_INT(bind(to, AS_ADDRESS(at), sizeof(sa_family_t)), ==, 0); /* the kernel finds a name */
+    CHECK_INT(getsockname(to, AS_ADDRESS(at), &size), ==, 0);
+    while (sendto(from, "a", 1, MSG_DONTWAIT, AS_ADDRESS(at), size) == 1)
+        ;
+    set_timeout(from, SO_SNDTIMEO, 100);
+    double start = now_ms();
+    CHECK_ERRNO(sendto(from, "b", 1, 0, AS_ADDRESS(at), size), EAGAIN);
+    CHECK_AFTER(start, 100);
+    struct msghdr m = {&at, size, &(struct iovec){"c", 1}, 1, NULL, 0, 0};
+    start = now_ms();
+    CHECK_ERRNO(sendmsg(from, &m, 0), EAGAIN);
+    CHECK_AFTER(start, 100);
+
+    set_timeout(from, SO_SNDTIMEO, 0);
+    struct drain d = {to, 100};
+    struct flow *reads = begin(take_one_later, &d);
+    start = now_ms();
+    CHECK_INT(sendto(from, "d", 1, 0, AS_ADDRESS(at), size), ==, 1);
+    CHECK_AFTER(start, 100);
+    end(reads);
+    char last = 0;
+    while (recv(to, all, sizeof all, MSG_DONTWAIT) == 1)
+        last = all[0];
+    CHECK_INT(last, ==, 'd');
+    close(to);
+    close(from);
+}
+
+static void accept_and_read(void *arg)
+{
+    int fd = accept(*(int *)arg, NULL, NULL);
+    char text[32];
+    CHECK_INT(recv(fd, text, 10, MSG_WAITALL), ==, 10);
+    CHECK(memcmp(text, "hellothere", 10) == 0);
+    close(fd);
+}
+
+STATEMENT(a_send_that_connects_waits_for_the_connection)
+{
+    struct sockaddr_in at, nobody;
+    int server = listener(8, &at), queue = 8;
+    CHECK_INT(setsockopt(server, IPPROTO_TCP, TCP_FASTOPEN, &queue, sizeof queue), ==, 0);
+    for (int how = 0; how < 2; how++) {
+        struct flow *reads = begin(accept_and_read, &server);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct msghdr m = {&at, sizeof at, &(struct iovec){"hello", 5}, 1, NULL, 0, 0};
+        CHECK_INT(how == 0 ? sendto(fd, "hello", 5, MSG_FASTOPEN, AS_ADDRESS(at), sizeof at)
+                           : sendmsg(fd, &m, MSG_FASTOPEN),
+                  ==, 5);
+        CHECK_INT(write(fd, "there", 5), ==, 5);
+        end(reads);
+        close(fd);
+    }
+    close(bound(SOCK_STREAM, &nobody));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_ERRNO(sendto(fd, "hello", 5, MSG_FASTOPEN | MSG_NOSIGNAL, AS_ADDRESS(nobody), sizeof nobody), ECONNREFUSED);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    CHECK_ERRNO(sendto(fd, "hello", 5, MSG_FASTOPEN | MSG_NOSIGNAL, AS_ADDRESS(at), sizeof at), EINPROGRESS);
+    close(fd);
+    close(server);
+}
+
 STATEMENTS(transfer, a_large_transfer_over_tcp_is_made_in_full_by_every_call,
            a_large_transfer_between_unix_sockets_is_made_in_full, a_mebibyte_goes_through_a_pipe_in_full,
            a_send_with_a_timeout_says_what_was_queued, every_call_that_sends_keeps_to_the_timeout,
@@ -569,4 +652,6 @@ STATEMENTS(transfer, a_large_transfer_over_tcp_is_made_in_full_by_every_call,
            a_write_to_a_pipe_whose_reader_leaves_says_what_was_written_and_raises_the_signal,
            a_send_that_waits_for_who_takes_no_more_is_epipe,
            a_descriptor_in_a_message_that_is_sent_in_pieces_arrives_once, a_write_to_an_event_descriptor_waits_for_room,
-           messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it)
+           messages_in_a_batch_wait_for_room_one_by_one, sendfile_to_a_pipe_waits_for_room_and_then_fills_it,
+           a_datagram_to_a_full_unix_socket_waits_for_room_also_if_that_is_not_connected_to,
+           a_send_that_connects_waits_for_the_connection)

@@ -17,7 +17,7 @@
 #if WF_TSAN || WF_VALGRIND
 enum { STEPS = 100000, SLOTS = 64 };
 #else
-enum { STEPS = 10000000, SLOTS = 200 };
+enum { STEPS = TEST_EMULATED ? 1000000 : 10000000, SLOTS = 200 };
 #endif
 
 enum { NOBODY = -1 };

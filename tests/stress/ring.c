@@ -14,7 +14,7 @@
 #include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_TSAN || WF_VALGRIND
+#if WF_TSAN || WF_VALGRIND || TEST_EMULATED
 enum { ITEMS = 200000, ROUNDS = 4 };
 #else
 enum { ITEMS = 2000000, ROUNDS = 8 };

@@ -23,6 +23,7 @@
 #include <weft/stack.h>
 #include <weft/sync.h>
 
+#include "base/sanitizer.h"
 #include "base/sys.h"
 #include "support/test.h"
 
@@ -659,7 +660,7 @@ static void play(unsigned workers)
 {
     static uint64_t seed;
     const char *given = getenv("WEFT_STRESS_SECONDS");
-    weft_time end = weft_in((weft_span)((given ? strtod(given, NULL) : 5) * 1e9));
+    weft_time end = weft_in((weft_span)((given ? strtod(given, NULL) : WF_VALGRIND || TEST_EMULATED ? 2 : 5) * 1e9));
     if (seed == 0)
         seed = test_seed();
     struct wf_sys_held held = {0};

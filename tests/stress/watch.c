@@ -8,9 +8,10 @@
 #include <weft/io.h>
 #include <weft/watch.h>
 
+#include "base/sanitizer.h"
 #include "unit/sched/ground.h"
 
-enum { RACES = 10000 }; /* WEFT_RACES=1000000 makes more */
+enum { RACES = WF_VALGRIND ? 500 : TEST_EMULATED ? 2000 : 10000 }; /* WEFT_RACES=1000000 makes more */
 
 struct race {
     int fd;

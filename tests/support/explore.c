@@ -12,10 +12,13 @@
 #include <weft/coro.h>
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 #include "support/explore_parts.h"
 #include "support/test.h"
 
-enum { SCHEDULES = 20000, SECONDS = 2, NOBODY = -1 };
+enum { SCHEDULES = 20000, NOBODY = -1 };
+/* What is simulated is the same everywhere: an emulator and valgrind do as much of it as there is time for. */
+static const double most_seconds = WF_VALGRIND || TEST_EMULATED ? 0.5 : 2;
 
 static struct {
     weft_coro *coro;
@@ -239,7 +242,7 @@ void explore(const struct explore *what)
     uint64_t seed = first ? strtoull(first, NULL, 0) : 1;
     unsigned long wanted = count ? strtoul(count, NULL, 0) : what->schedules ? what->schedules : SCHEDULES, done = 0;
     double start = seconds_now();
-    while (done < wanted && !test_has_failed() && (count || done % 64 != 0 || seconds_now() < start + SECONDS)) {
+    while (done < wanted && !test_has_failed() && (count || done % 64 != 0 || seconds_now() < start + most_seconds)) {
         explore_one(what, seed + done);
         done++;
     }

@@ -8,8 +8,10 @@
 #include "base/sanitizer.h"
 #include "support/test.h"
 
-#if WF_TSAN || WF_VALGRIND
-enum { DEPTH = 2000 }; /* TSan keeps a context of some hundred KiB for each; valgrind searches a list of stacks */
+#if WF_VALGRIND
+enum { DEPTH = 500 }; /* it searches a list of stacks */
+#elif WF_TSAN
+enum { DEPTH = 2000 }; /* it keeps a context of some hundred KiB for each */
 #else
 enum { DEPTH = 100000 };
 #endif

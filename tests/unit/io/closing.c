@@ -220,7 +220,7 @@ static void *waits_for_one(void *arg)
 /* With a ring each of them is a call, or a poll, that must be cancelled, and only those of this descriptor. */
 IN_FIBER(a_close_ends_thousands_of_waits)
 {
-    enum { MANY = WF_TSAN || TEST_EMULATED ? 1000 : 5000, OTHERS = 100 };
+    enum { MANY = WF_TSAN || WF_VALGRIND || TEST_EMULATED ? 1000 : 5000, OTHERS = 100 };
     struct pair p = tcp_pair(), other = tcp_pair();
     static weft_fiber *f[MANY], *g[OTHERS];
     for (int i = 0; i < MANY; i++) {

@@ -1,14 +1,22 @@
 /*
- * Descriptors that end otherwise than by weft_close: who waits is told before that, by weft_forget; and one who connects by a
+ * Descriptors that end otherwise than by weft_close: who waits is told before that, by weft_closing; and one who connects by a
  * helper is told of a close too.
  */
 #include <limits.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <weft/offload.h>
 
 #include "unit/io/ground.h"
+
+/* As if they were closed in between. */
+static void forget(unsigned first, unsigned last)
+{
+    weft_closing(first, last);
+    weft_closed(first, last);
+}
 
 static void *reads_byte(void *arg)
 {
@@ -29,7 +37,7 @@ IN_FIBER(who_waits_is_told_of_what_is_forgotten)
             struct pair p = make_pair(kind), next = make_pair(kind);
             weft_fiber *f = go(how[i], &p.a);
             AWAIT(is_parked(f));
-            weft_forget((unsigned)p.a, (unsigned)p.a);
+            forget((unsigned)p.a, (unsigned)p.a);
             CHECK_INT(dup2(next.a, p.a), ==, p.a);
             CHECK_PTR(ended(f), ==, ptr(-EBADF));
             f = go(how[i], &p.a); /* the number is another descriptor's */
@@ -53,11 +61,11 @@ IN_FIBER(a_range_is_forgotten_and_no_other)
         f[i] = go(i == 1 ? reads_byte : waits_for_byte, &p[i].a);
         AWAIT(is_parked(f[i]));
     }
-    weft_forget(UINT_MAX, UINT_MAX);
-    weft_forget((unsigned)p[2].a + 1, UINT_MAX);
+    CHECK(!weft_closing(UINT_MAX, UINT_MAX));
+    forget((unsigned)p[2].a + 1, UINT_MAX);
     for (int i = 0; i < 3; i++)
         CHECK(is_parked(f[i]));
-    weft_forget((unsigned)p[1].a, UINT_MAX);
+    forget((unsigned)p[1].a, UINT_MAX);
     CHECK_PTR(ended(f[1]), ==, ptr(-EBADF));
     CHECK_PTR(ended(f[2]), ==, ptr(-EBADF));
     CHECK(is_parked(f[0]));
@@ -79,7 +87,7 @@ IN_FIBER(a_child_of_vfork_forgets_nothing)
     AWAIT(is_parked(f));
     pid_t child = vfork();
     if (child == 0) {
-        weft_forget(0, UINT_MAX);
+        forget(0, UINT_MAX);
         _exit(3);
     }
     int state = 0;
@@ -90,6 +98,51 @@ IN_FIBER(a_child_of_vfork_forgets_nothing)
     CHECK_PTR(ended(f), ==, ptr(POLLIN));
     close_pair(p);
     return arg;
+}
+
+struct comer {
+    int fd;
+    _Atomic int stage; /* 1 it has begun, 2 it may go on */
+};
+
+static void *comes(void *arg)
+{
+    struct comer *c = arg;
+    char byte;
+    c->stage = 1;
+    while (c->stage != 2)
+        ;
+    return ptr(weft_recv(c->fd, &byte, 1, 0, weft_in(20 * WEFT_SEC)));
+}
+
+/* What it began on would be gone, and nobody left to tell it. A number is shut for 10 ms at the longest. */
+TEST(nobody_begins_to_wait_on_what_is_being_closed)
+{
+    for (int sure = 0, rounds = 0; sure < 20 && rounds < 300; rounds++) {
+        struct pair p = unix_pair(SOCK_STREAM);
+        struct comer c = {.fd = p.a};
+        pthread_t thread;
+        void *got = NULL;
+        CHECK_INT(weft_recv(p.a, &(char){0}, 1, 0, weft_in(0)), ==, -ETIMEDOUT); /* there is a record of it */
+        CHECK_INT(pthread_create(&thread, NULL, comes, &c), ==, 0);
+        while (c.stage != 1)
+            ;
+        CHECK(weft_closing((unsigned)p.a, (unsigned)p.a));
+        int64_t shut = wf_clock_now();
+        c.stage = 2;
+        while (wf_clock_now() < shut + 4 * WEFT_MS)
+            ;
+        CHECK_INT(syscall(SYS_close, p.a), ==, 0); /* if it took too long others are in calls on it */
+        weft_closed((unsigned)p.a, (unsigned)p.a);
+        bool in_time = wf_clock_now() < shut + 8 * WEFT_MS;
+        if (!in_time)
+            CHECK_INT(shutdown(p.b, SHUT_RDWR), ==, 0);
+        CHECK_INT(pthread_join(thread, &got), ==, 0);
+        if (in_time)
+            CHECK_PTR(got, ==, ptr(-EBADF));
+        sure += in_time;
+        close(p.b);
+    }
 }
 
 struct call {
@@ -135,4 +188,4 @@ IN_FIBER(a_close_tells_who_connects)
 }
 
 TESTS(io_forget, who_waits_is_told_of_what_is_forgotten, a_range_is_forgotten_and_no_other,
-      a_child_of_vfork_forgets_nothing, a_close_tells_who_connects)
+      a_child_of_vfork_forgets_nothing, nobody_begins_to_wait_on_what_is_being_closed, a_close_tells_who_connects)

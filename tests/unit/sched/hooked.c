@@ -1,5 +1,6 @@
 /*
- * Whether blocking calls are to let a fiber wait: a flag of each fiber, which those it starts inherit.
+ * Whether blocking calls are to let a fiber wait: a flag of each fiber, which those it starts inherit. What else a
+ * fiber can say of itself for whoever wraps such calls: which locks it has, and that it does not hear a cancel.
  */
 #include <weft/hook.h>
 
@@ -87,5 +88,84 @@ TEST(a_plain_thread_sets_it_for_the_fibers_it_starts)
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
+static weft_hook_wait last; /* of what the fiber was told; its strings are the fiber's */
+static int waits;
+
+static void note(const weft_hook_wait *wait)
+{
+    last = *wait;
+    waits++;
+}
+
+static void *is_held(void *arg)
+{
+    (void)arg;
+    return ptr(weft_hook_held(0));
+}
+
+static void *holds(void *arg)
+{
+    CHECK_INT(weft_hook_self(), ==, weft_fiber_id(weft_fiber_current()));
+    CHECK_INT(weft_hook_held(-1), ==, 0); /* never less than none */
+    CHECK_INT(weft_hook_held(1), ==, 1);
+    CHECK_INT(weft_hook_held(1), ==, 2);
+    waits = 0;
+    CHECK_INT(weft_sleep(20 * WEFT_MS), ==, 0);
+    CHECK_INT(waits, ==, 1);
+    CHECK_INT(last.id, ==, weft_hook_self());
+    CHECK_INT(last.held, ==, 2);
+    CHECK_STR(last.name, weft_fiber_name(weft_fiber_current()));
+    CHECK_STR(last.site, weft_fiber_site(weft_fiber_current()));
+    CHECK_STR(last.what, "sleep");
+    weft_yield(); /* is no wait */
+    CHECK_INT(waits, ==, 1);
+    CHECK_INT(weft_hook_held(100), ==, 63);
+    CHECK(weft_hooked());
+    weft_fiber *f = go_flagged(WEFT_MIGRATE, is_held); /* its own are none */
+    CHECK_PTR(ended(f), ==, ptr(0));
+    CHECK_INT(waits, ==, 2);
+    CHECK_INT(weft_hook_held(-63), ==, 0);
+    CHECK_INT(weft_sleep(20 * WEFT_MS), ==, 0);
+    CHECK_INT(waits, ==, 2);
+    return arg;
+}
+
+TEST(who_waits_with_locks_is_told_of)
+{
+    CHECK_INT(weft_hook_self(), ==, 0);
+    CHECK_INT(weft_hook_held(1), ==, 0); /* a thread has none that are counted */
+    CHECK_PTR(weft_hook_on_wait(note), ==, NULL);
+    in_a_fiber(1, holds, NULL);
+    CHECK(weft_hook_on_wait(NULL) == note);
+}
+
+static void *is_deaf(void *arg)
+{
+    (void)arg;
+    CHECK(!weft_hook_deaf(true));
+    weft_sleep(10 * WEFT_MS);
+    weft_time begun = weft_now();
+    CHECK_INT(weft_sleep(20 * WEFT_MS), ==, 0); /* it is cancelled by now, and does not hear it */
+    CHECK(weft_now().ns - begun.ns >= 20 * WEFT_MS);
+    CHECK(weft_hook_deaf(false));
+    return ptr(weft_sleep(WEFT_SEC));
+}
+
+static void *cancels(void *arg)
+{
+    weft_fiber *f = go_flagged(0, is_deaf);
+    weft_yield();
+    weft_cancel(f);
+    CHECK_PTR(ended(f), ==, ptr(-ECANCELED));
+    return arg;
+}
+
+TEST(who_is_deaf_is_not_cancelled_until_it_listens)
+{
+    CHECK(!weft_hook_deaf(true)); /* a thread is not */
+    in_a_fiber(1, cancels, NULL);
+}
+
 TESTS(sched_hooked, a_fiber_has_it_and_those_it_starts_inherit_it, one_fiber_does_not_set_it_for_another,
-      a_plain_thread_sets_it_for_the_fibers_it_starts)
+      a_plain_thread_sets_it_for_the_fibers_it_starts, who_waits_with_locks_is_told_of,
+      who_is_deaf_is_not_cancelled_until_it_listens)

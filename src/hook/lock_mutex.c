@@ -1,0 +1,259 @@
+/*
+ * hook/lock_mutex.c: the mutex; see lock.h.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "hook/lock.h"
+
+/* Of a mutex's kind. */
+enum {
+    TYPE = 3,     /* says whether its owner matters */
+    SHARED = 128, /* between processes */
+};
+
+static __thread int thread_id __attribute__((tls_model("initial-exec"))); /* as the C library has it; 0: not known */
+
+static void forget_id(void)
+{
+    thread_id = 0;
+}
+
+__attribute__((constructor(103))) static void set_up(void)
+{
+    if (wf_locks_on)
+        pthread_atfork(NULL, NULL, forget_id);
+}
+
+void wf_claim(int *owner, bool is_shared)
+{
+    thread_id = __atomic_load_n(owner, __ATOMIC_RELAXED);
+    __atomic_store_n(owner, wf_mark(is_shared), __ATOMIC_RELAXED);
+}
+
+void wf_disclaim(int *owner)
+{
+    if (thread_id == 0) /* it was taken on another thread */
+        thread_id = (int)syscall(SYS_gettid);
+    __atomic_store_n(owner, thread_id, __ATOMIC_RELAXED);
+}
+
+static int type_of(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & TYPE;
+}
+
+static bool is_owned(const pthread_mutex_t *m)
+{
+    int type = type_of(m);
+    return type == PTHREAD_MUTEX_RECURSIVE_NP || type == PTHREAD_MUTEX_ERRORCHECK_NP;
+}
+
+static bool is_shared(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & SHARED;
+}
+
+static int owner_of(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
+}
+
+static void claim(pthread_mutex_t *m)
+{
+    if (is_owned(m))
+        wf_claim(&m->__data.__owner, is_shared(m));
+}
+
+/* One that others have is EBUSY, also if it is another fiber of this thread, or something on it that is no fiber. */
+static int attempt(void *object)
+{
+    pthread_mutex_t *m = object;
+    if (!is_owned(m))
+        return wf_real.pthread_mutex_trylock(m);
+    if (wf_is_mark(owner_of(m)))
+        return EBUSY;
+    int rc = wf_real.pthread_mutex_trylock(m);
+    if (rc == 0 && type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
+        wf_real.pthread_mutex_unlock(m);
+        return EBUSY;
+    }
+    if (rc == 0)
+        claim(m);
+    return rc;
+}
+
+static bool is_mine(const pthread_mutex_t *m)
+{
+    return is_owned(m) && owner_of(m) == wf_mark(is_shared(m));
+}
+
+/* Once more by its owner, who gets `otherwise` if that cannot be. */
+static int take_again(pthread_mutex_t *m, int otherwise)
+{
+    if (type_of(m) != PTHREAD_MUTEX_RECURSIVE_NP)
+        return otherwise;
+    if (m->__data.__count == UINT32_MAX)
+        return EAGAIN;
+    m->__data.__count++;
+    return 0;
+}
+
+int wf_mutex_trylock(pthread_mutex_t *m)
+{
+    return is_mine(m) ? take_again(m, EBUSY) : attempt(m);
+}
+
+int wf_mutex_lock(pthread_mutex_t *m, struct wf_limit limit, const void *caller)
+{
+    if (is_mine(m))
+        return take_again(m, EDEADLK);
+    int rc = attempt(m);
+    if (rc != EBUSY)
+        return rc;
+    if (wf_limit_is_wrong(limit))
+        return EINVAL;
+    if (wf_lock_may_wait(caller))
+        return wf_lot_take(m, WF_LOT_ALONE, attempt, limit, true);
+    rc = limit.at ? wf_real.pthread_mutex_clocklock(m, limit.clock, limit.at) : wf_real.pthread_mutex_lock(m);
+    if (rc == 0)
+        claim(m);
+    return rc;
+}
+
+int wf_mutex_as_thread(pthread_mutex_t *m, int (*wait)(void *arg), void *arg)
+{
+    bool mine = is_mine(m);
+    if (mine)
+        wf_disclaim(&m->__data.__owner);
+    int rc = wait(arg);
+    if (mine && !wf_is_mark(owner_of(m)))
+        claim(m);
+    return rc;
+}
+
+int wf_mutex_unlock(pthread_mutex_t *m)
+{
+    if (is_owned(m) && wf_is_mark(owner_of(m))) {
+        if (weft_hook_self() == 0 || !is_mine(m))
+            return EPERM;
+        if (type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
+            m->__data.__count--;
+            return 0;
+        }
+        wf_disclaim(&m->__data.__owner);
+    }
+    int rc = wf_real.pthread_mutex_unlock(m);
+    if (rc == 0)
+        wf_lot_wake(m, 1);
+    return rc;
+}
+
+/* ---- the names. A thread's calls are the C library's; without the option a fiber's mutexes are counted ---- */
+
+static bool is_fiber(void)
+{
+    return unlikely(weft_hook_self() != 0);
+}
+
+static int counted(int rc)
+{
+    if (rc == 0 || rc == EOWNERDEAD)
+        weft_hook_held(1);
+    return rc;
+}
+
+HOOK int pthread_mutex_lock(pthread_mutex_t *m)
+{
+    if (!is_fiber())
+        return wf_real.pthread_mutex_lock(m);
+    return wf_locks_on ? wf_mutex_lock(m, WF_NO_LIMIT, WF_CALLER) : counted(wf_real.pthread_mutex_lock(m));
+}
+
+HOOK int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+    if (!is_fiber())
+        return wf_real.pthread_mutex_trylock(m);
+    return wf_locks_on ? wf_mutex_trylock(m) : counted(wf_real.pthread_mutex_trylock(m));
+}
+
+HOOK int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at)
+{
+    if (!is_fiber())
+        return wf_real.pthread_mutex_timedlock(m, at);
+    return wf_locks_on ? wf_mutex_lock(m, (struct wf_limit){CLOCK_REALTIME, at}, WF_CALLER)
+                       : counted(wf_real.pthread_mutex_timedlock(m, at));
+}
+
+HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *at)
+{
+    if (!is_fiber() || wf_clock_is_wrong(clock))
+        return wf_real.pthread_mutex_clocklock(m, clock, at);
+    return wf_locks_on ? wf_mutex_lock(m, (struct wf_limit){clock, at}, WF_CALLER)
+                       : counted(wf_real.pthread_mutex_clocklock(m, clock, at));
+}
+
+HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    if (unlikely(wf_locks_on))
+        return wf_mutex_unlock(m);
+    if (!is_fiber())
+        return wf_real.pthread_mutex_unlock(m);
+    int rc = wf_real.pthread_mutex_unlock(m);
+    if (rc == 0)
+        weft_hook_held(-1);
+    return rc;
+}
+
+/* ---- threads.h: the same objects ---- */
+
+static int as_thrd(int rc)
+{
+    return rc == 0           ? thrd_success
+           : rc == EBUSY     ? thrd_busy
+           : rc == ETIMEDOUT ? thrd_timedout
+           : rc == ENOMEM    ? thrd_nomem
+                             : thrd_error;
+}
+
+HOOK int mtx_lock(mtx_t *m)
+{
+    return as_thrd(pthread_mutex_lock((pthread_mutex_t *)m));
+}
+
+HOOK int mtx_trylock(mtx_t *m)
+{
+    return as_thrd(pthread_mutex_trylock((pthread_mutex_t *)m));
+}
+
+HOOK int mtx_timedlock(mtx_t *restrict m, const struct timespec *restrict at)
+{
+    return as_thrd(pthread_mutex_timedlock((pthread_mutex_t *)m, at));
+}
+
+HOOK int mtx_unlock(mtx_t *m)
+{
+    return as_thrd(pthread_mutex_unlock((pthread_mutex_t *)m));
+}
+
+HOOK int cnd_wait(cnd_t *c, mtx_t *m)
+{
+    return as_thrd(pthread_cond_wait((pthread_cond_t *)c, (pthread_mutex_t *)m));
+}
+
+HOOK int cnd_timedwait(cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict at)
+{
+    return as_thrd(pthread_cond_timedwait((pthread_cond_t *)c, (pthread_mutex_t *)m, at));
+}
+
+HOOK int cnd_signal(cnd_t *c)
+{
+    return as_thrd(pthread_cond_signal((pthread_cond_t *)c));
+}
+
+HOOK int cnd_broadcast(cnd_t *c)
+{
+    return as_thrd(pthread_cond_broadcast((pthread_cond_t *)c));
+}
