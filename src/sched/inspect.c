@@ -32,7 +32,11 @@ enum weft_fiber_state weft_fiber_state(const weft_fiber *f)
 {
     wf_slice_here();
     wf_fork_look();
-    return (enum weft_fiber_state)wf_load(&f->state);
+    uint32_t state = wf_load_acquire(&f->state); /* pairs with wf_worker_commit */
+    /* Its worker is about to let it wait, or it has been woken: it is not to be found where it waits. */
+    if (state == WEFT_FIBER_PARKED && !wf_waits(wf_load(&f->sleeper.phase)))
+        return WEFT_FIBER_READY;
+    return (enum weft_fiber_state)state;
 }
 
 weft_time weft_fiber_born(const weft_fiber *f)

@@ -132,7 +132,7 @@ WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
-    wf_store(&f->state, WEFT_FIBER_PARKED);
+    wf_store_release(&f->state, WEFT_FIBER_PARKED); /* pairs with weft_fiber_state: it sees no earlier wait's phase */
     f->simple = false;
     if (wf_likely(step.fn == wf_commit_unlock && !f->deaf)) { /* most waits */
         if (f->until == INT64_MAX)
