@@ -258,8 +258,8 @@ STATEMENT(a_post_in_a_signal_handler_is_found)
     struct sigaction act = {.sa_handler = post_from_handler, .sa_flags = SA_RESTART}, before;
     CHECK_INT(sem_init(&signalled, 0, 0), ==, 0);
     CHECK_INT(sigaction(SIGUSR1, &act, &before), ==, 0);
-    struct flow *other = begin(raise_soon, NULL), *second = begin(wait_once, &signalled);
     double start = now_ms();
+    struct flow *other = begin(raise_soon, NULL), *second = begin(wait_once, &signalled);
     for (int i = 0; i < 2; i++) {
         while (sem_wait(&signalled) != 0)
             CHECK_INT(errno, ==, EINTR);

@@ -163,6 +163,7 @@ STATEMENT(a_peek_for_all_waits_for_all_on_tcp)
     close_pair(pair);
 }
 
+/* The second part is as long as the mark: the kernel wakes nobody for less on TCP, whatever was received before. */
 STATEMENT(a_receive_waits_for_as_much_as_the_low_water_mark_says)
 {
     for (int tcp = 0; tcp < 2; tcp++) {
@@ -170,10 +171,11 @@ STATEMENT(a_receive_waits_for_as_much_as_the_low_water_mark_says)
         char text[16];
         (tcp ? tcp_pair : a_unix_pair)(pair);
         CHECK_INT(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark), ==, 0);
-        struct two_writes w = {pair[1], 0, 100};
+        CHECK_INT(write(pair[1], "abcd", 4), ==, 4);
+        struct writer w = {pair[1], 100, "efghijkl", 8};
         double start = now_ms();
-        struct flow *writes = begin(write_twice, &w);
-        CHECK_INT(recv(pair[0], text, 16, 0), ==, 8);
+        struct flow *writes = begin(write_later, &w);
+        CHECK_INT(recv(pair[0], text, 16, 0), ==, 12);
         CHECK_AFTER(start, 100);
         end(writes);
         CHECK_INT(write(pair[1], "abcd", 4), ==, 4);
@@ -408,12 +410,12 @@ STATEMENT(waitall_takes_descriptors_with_the_bytes_that_they_came_with_and_ends_
     unix_pair(pair, SOCK_STREAM);
     pass(&(struct pass){pair[1], 0, -1});
     struct pass later = {pair[1], 50, pair[1]};
+    double start = now_ms();
     struct flow *passes = begin(pass, &later);
     struct msghdr m = {.msg_iov = &(struct iovec){text, 12},
                        .msg_iovlen = 1,
                        .msg_control = control,
                        .msg_controllen = sizeof control};
-    double start = now_ms();
     CHECK_INT(recvmsg(pair[0], &m, MSG_WAITALL), ==, 8);
     CHECK_AFTER(start, 50);
     end(passes);

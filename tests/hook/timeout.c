@@ -252,8 +252,8 @@ STATEMENT(a_negative_timeout_ends_with_the_next_one)
         set_never(pair[0], SO_RCVTIMEO);
         set_timeout(pair[0], SO_RCVTIMEO, 0); /* for ever again */
         struct writer w = {pair[1], 60, "x", 1};
-        struct flow *writes = begin(write_later, &w);
         start = now_ms();
+        struct flow *writes = begin(write_later, &w);
         CHECK_INT(recv(pair[0], &c, 1, 0), ==, 1);
         CHECK_AFTER(start, 60);
         end(writes);
@@ -285,8 +285,8 @@ STATEMENT(a_negative_timeout_that_was_set_past_the_hooks_is_not_known)
     tcp_pair(pair);
     CHECK_INT(syscall(SYS_setsockopt, pair[0], SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never), ==, 0);
     struct writer w = {pair[1], 100, "x", 1};
-    struct flow *writes = begin(write_later, &w);
     double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
     if (is_kernel()) {
         CHECK_ERRNO(recv(pair[0], &c, 1, 0), EAGAIN);
         CHECK_AT_ONCE(start);

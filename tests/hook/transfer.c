@@ -593,8 +593,8 @@ STATEMENT(a_datagram_to_a_full_unix_socket_waits_for_room_also_if_that_is_not_co
 
     set_timeout(from, SO_SNDTIMEO, 0);
     struct drain d = {to, 100};
-    struct flow *reads = begin(take_one_later, &d);
     start = now_ms();
+    struct flow *reads = begin(take_one_later, &d);
     CHECK_INT(sendto(from, "d", 1, 0, AS_ADDRESS(at), size), ==, 1);
     CHECK_AFTER(start, 100);
     end(reads);
