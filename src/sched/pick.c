@@ -87,7 +87,8 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
         wf_worker_send(to, f);
     } else if (wf_unlikely(w->set)) {
         push_to_set(w, f, WEFT_WHY_WAKE);
-    } else if ((timed_out || w->polls) && w->sched->dispatch == WEFT_DIRECT) {
+    } else if ((timed_out && !may_move(w, f)) || ((timed_out || w->polls) && w->sched->dispatch == WEFT_DIRECT)) {
+        f->turn = w->turn++;
         wf_fifo_push(&w->direct, f);
     } else if (w->thread && w->thread->fiber) { /* a fiber of ours woke it */
         weft_fiber *before = w->slot;
@@ -198,10 +199,24 @@ static inline __attribute__((always_inline)) void fetch_ahead(const weft_fiber *
     }
 }
 
-/* The first of queue and ring, by their turns. */
+/* Whether the first of `direct` goes before all others, whoever's turn it is. Every other pass: they hold up nobody. */
+static bool goes_first(const struct wf_worker *w)
+{
+    return w->sched->dispatch == WEFT_DIRECT || (w->tick % 2 == 0 && wf_pick_here(w) >= WF_CROWD);
+}
+
+/* That of the queue and `direct` whose first has come earlier. */
+static inline struct wf_fifo *earlier(struct wf_worker *w)
+{
+    const weft_fiber *d = w->direct.first, *f = w->queue.first;
+    return wf_unlikely(d) && (!f || (int32_t)(d->turn - f->turn) < 0) ? &w->direct : &w->queue;
+}
+
+/* The first of queue, `direct` and ring, by their turns. */
 static inline weft_fiber *pick_first(struct wf_worker *w)
 {
-    weft_fiber *f = w->queue.first;
+    struct wf_fifo *from = earlier(w);
+    weft_fiber *f = from->first;
     while (!w->solo) {
         uint32_t head = wf_load(&w->ring.head);
         if (wf_unlikely(w->waiting.first != NULL) && wf_load(&w->ring.tail) - head <= WF_RING_SIZE / 2)
@@ -214,8 +229,8 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
             return r; /* else thieves took all of it meanwhile: there may be more to fill it with */
     }
     if (f) {
-        wf_fifo_pop(&w->queue);
-        fetch_ahead(w->queue.first);
+        wf_fifo_pop(from);
+        fetch_ahead(from->first);
     }
     return f;
 }
@@ -262,7 +277,7 @@ weft_fiber *wf_pick(struct wf_worker *w)
         wf_pick_gather(w);
     if (wf_unlikely(w->set))
         return pick_from_set(w);
-    if (wf_unlikely(w->direct.first))
+    if (wf_unlikely(w->direct.first) && goes_first(w))
         return found(w, wf_fifo_pop(&w->direct));
     if (wf_unlikely((int32_t)(w->tick - w->inject_at) >= 0)) {
         w->inject_at = w->tick + INJECT_EVERY;

@@ -52,6 +52,7 @@ struct wf_fifo {
 
 enum {
     WF_LOOK_EVERY = 64,  /* passes between two looks at the clock */
+    WF_CROWD = 64,       /* so many are ready, and sleepers whose time has come do not wait for all of them */
     WF_SLOT_STREAK = 16, /* the slot is taken so often in a row, then it goes to the end like everybody */
 };
 
@@ -67,6 +68,7 @@ struct wf_worker {
     weft_sched *sched; /* const */
     weft_fiber *slot;  /* atomic: others look */
     struct wf_fifo queue;
+    struct wf_fifo direct; /* sleepers whose time has come; of WEFT_DIRECT also whose descriptor is ready. See goes_first() */
     uint32_t turn;        /* the next fiber's */
     uint32_t tick;        /* passes; decides when to look around */
     uint32_t inject_at;   /* the tick from which the injection queue comes first */
@@ -102,7 +104,6 @@ struct wf_worker {
     int64_t first_due;                /* nothing in the wheel is due before it; INT64_MAX: it is empty */
     struct wf_timers *timers;         /* const: with callbacks; see timer.h */
     struct wf_fifo waiting;           /* for a place in the ring, younger than all in it */
-    struct wf_fifo direct;            /* WEFT_DIRECT: sleepers whose time has come, and whose descriptor is ready */
     size_t pass_left;                 /* WEFT_DIRECT: fibers that are left of what was ready when the pass began */
     bool polls;                       /* it is in its driver: who becomes ready does so by an event */
     uint32_t ring_turn[WF_RING_SIZE]; /* the turns of what is in the ring */

@@ -26,11 +26,17 @@ weft_time weft_in(weft_span d)
     return (weft_time){ns == INT64_MIN ? 0 : ns};
 }
 
+/* Whether the worker would go on with the next of its queue, and f can be left from where it is. */
+static inline bool may_leave(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f)
+{
+    return w->hops && !w->direct.first && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) &&
+           t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
+}
+
 /* Whether the way from f straight to `next`, of the same worker, is as good as that through the worker. */
 static inline bool may_hop(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, const weft_fiber *next)
 {
-    return w->hops && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
-           next->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) && wf_may_hop(next->coro);
+    return may_leave(t, w, f) && next->coro && wf_may_hop(next->coro);
 }
 
 /* What run() in worker.c does before and after. */
@@ -84,9 +90,7 @@ WF_HOT WF_ENTRY void weft_yield(void)
 /* The same for one that has not started: it gets a stack if it can have one quickly. */
 static inline bool may_start(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, weft_fiber *next)
 {
-    return !WF_NOTED && !next->coro && w->hops && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) &&
-           w->cancelled_to == 0 && t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE) &&
-           wf_worker_start_on_spare(w, next);
+    return !WF_NOTED && !next->coro && w->cancelled_to == 0 && may_leave(t, w, f) && wf_worker_start_on_spare(w, next);
 }
 
 WF_HOT void *wf_leave_waiting(weft_fiber *f)

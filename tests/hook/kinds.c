@@ -75,7 +75,7 @@ STATEMENT(a_write_to_a_terminal_that_nobody_reads_waits)
         SKIP("there are no terminals here");
     memset(much, 'x', sizeof much);
     double start = now_ms();
-    struct flow *takes = begin(take_terminals_output, &fd);
+    struct flow *takes = begin_thread(take_terminals_output, &fd); /* who reads waits for a thread of the kernel's */
     CHECK_INT(write(other, much, sizeof much), ==, sizeof much);
     CHECK_AFTER(start, 60);
     end(takes);

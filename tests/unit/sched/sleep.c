@@ -228,6 +228,73 @@ TEST(sleepers_wake_beside_fibers_that_only_yield)
     sleep_in_a_crowd(1, 2, WEFT_QUEUE);
 }
 
+/* A thousand that are ready take 20 us each, and count. */
+static void *takes_20_us(void *arg)
+{
+    struct crowd *c = arg;
+    for (int64_t begun = real_now(); real_now() - begun < 20000;)
+        ;
+    more(&c->over);
+    return NULL;
+}
+
+static void *sleeps_1_ms(void *arg)
+{
+    struct crowd *c = arg;
+    CHECK_INT(weft_sleep(WEFT_MS), ==, 0);
+    put(&c->slept, seen(&c->over));
+    return NULL;
+}
+
+static void *sleeps_before_a_crowd(void *arg)
+{
+    struct crowd c = {0};
+    weft_fiber *sleeper = go(sleeps_1_ms, &c);
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(weft_go(takes_20_us, &c), ==, 0);
+    ended(sleeper);
+    CHECK_INT(c.slept, <, 500);
+    while (seen(&c.over) < 1000)
+        weft_yield();
+    return arg;
+}
+
+TEST(a_sleeper_is_not_held_up_by_a_crowd)
+{
+    in_a_fiber(1, sleeps_before_a_crowd, NULL);
+}
+
+/* Those whose time has come again and again leave every other turn to the rest. */
+static void *sleeps_all_the_time(void *arg)
+{
+    struct crowd *c = arg;
+    while (!seen(&c->over)) {
+        weft_sleep(1);
+        for (int64_t begun = real_now(); real_now() - begun < 2000;)
+            ;
+    }
+    return NULL;
+}
+
+static void *yields_beside_sleepers(void *arg)
+{
+    struct crowd c = {0};
+    weft_fiber *f[200];
+    for (int i = 0; i < 200; i++)
+        f[i] = go(i < 100 ? sleeps_all_the_time : only_yields, &c);
+    for (int i = 0; i < 100; i++)
+        weft_yield();
+    put(&c.over, 1);
+    for (int i = 0; i < 200; i++)
+        ended(f[i]);
+    return arg;
+}
+
+TEST(sleepers_hold_up_nobody)
+{
+    in_a_fiber(1, yields_beside_sleepers, NULL);
+}
+
 TEST(a_run_ends_at_its_deadline_beside_fibers_that_only_yield)
 {
     for (int yielders = 1; yielders <= 3; yielders++) {
@@ -246,4 +313,5 @@ TEST(a_run_ends_at_its_deadline_beside_fibers_that_only_yield)
 TESTS(sched_sleep, a_sleep_is_never_early, nor_is_that_of_a_plain_thread, many_sleepers_wake_and_none_early,
       on_a_clock_of_ours_they_wake_when_it_says_so_and_in_order, a_sleep_that_is_not_positive_is_a_yield,
       a_cancel_ends_a_sleep, in_does_not_overflow, sleepers_wake_beside_fibers_that_only_yield,
+      a_sleeper_is_not_held_up_by_a_crowd, sleepers_hold_up_nobody,
       a_run_ends_at_its_deadline_beside_fibers_that_only_yield)
