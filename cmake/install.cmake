@@ -14,6 +14,9 @@ install(FILES ${PROJECT_BINARY_DIR}/src/hook/weft-hook.o DESTINATION ${CMAKE_INS
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 
+install(FILES ${PROJECT_SOURCE_DIR}/docs/hooks.md ${PROJECT_SOURCE_DIR}/docs/hooks-locks.md
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/weft)
+
 # weft.pc: ${prefix} is written relative to the file itself where the layout allows it.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(weft_pc_prefix ${CMAKE_INSTALL_PREFIX})
@@ -37,9 +40,10 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft-hook.pc.in ${PROJECT_BINARY_DIR}/weft-hook.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc ${PROJECT_BINARY_DIR}/weft-hook.pc DESTINATION ${weft_pc_dir})
 
-# The package: find_package(weft), then link weft::weft or weft::weft_static, and weft::hook for the hooks.
+# The package: find_package(weft), then link weft::weft or weft::weft_static, and weft::hook or weft::hook_object for the hooks.
+set(weft_hook_object ${CMAKE_INSTALL_LIBDIR}/weft-hook.o)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weftConfig.cmake.in ${PROJECT_BINARY_DIR}/weftConfig.cmake
-  INSTALL_DESTINATION ${weft_package_dir} NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION ${weft_package_dir} PATH_VARS weft_hook_object NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
   DESTINATION ${weft_package_dir})

@@ -12,10 +12,10 @@
  *
  * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal.
  *
- * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (Of a
- * value that is not known a line on stderr tells.)
+ * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (A
+ * value that is not known is reported on stderr.)
  * WEFT_HOOK_LOCKS=1: the locks of pthread.h, semaphore.h and threads.h too: a fiber waits for them and owns them, instead
- * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is told of on stderr.
+ * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is reported on stderr.
  */
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
@@ -49,7 +49,9 @@ WEFT_API bool weft_hook_enable(bool on);
 WEFT_API bool weft_hooked(void);
 
 /**
- * The system's own function of a name that the hooks have ("read"). Part of libweft-hook.
+ * The system's own function of a name that the hooks have. Part of libweft-hook.
+ *
+ *      ssize_t (*real)(int, void *, size_t) = (ssize_t (*)(int, void *, size_t))weft_hook_real("read");
  *
  * Returns: the function, or NULL: there is no hook of that name, or the system has none
  * Context: fiber | any thread
@@ -62,7 +64,8 @@ WEFT_API void *weft_hook_real(const char *name);
  * Writes whether the hooks and the locks are on and how many names are live; then one line for each cause for which calls
  * go past them, with the library and the names, and one if there are two libwefts. Part of libweft-hook.
  *
- * Returns: how many names go past them, in how many libraries: 0 is good; -EINVAL no out
+ * Returns: 0 all is well, else the number of names that go past them, each counted for each library that calls it, and one
+ *          more if there are two libwefts; -EINVAL no out
  * Context: fiber | any thread
  * Blocks:  as writing to `out` does
  * Owns:    nothing
@@ -110,15 +113,15 @@ typedef struct {
     uint64_t id;      /* the fiber's */
     const char *name; /* weft_fiber_name */
     const char *site; /* weft_fiber_site */
-    const char *what; /* what it waits for: "sleep", "channel", ... */
+    const char *what; /* what it waits for: "sleep", "channel", "yield", ... */
     unsigned held;    /* how many it has */
 } weft_hook_wait;
 
 typedef void weft_hook_wait_fn(const weft_hook_wait *wait);
 
 /**
- * Has `fn` called by every fiber that is about to wait while weft_hook_held counts locks of it; NULL: nobody. libweft-hook
- * does this at its start, to tell of it. What the fiber waits for may be locked meanwhile: fn calls no function of this
+ * Has `fn` called by every fiber that is about to wait, or to let others run, while weft_hook_held counts locks of it; NULL:
+ * nobody. libweft-hook does this at its start, to report it. What the fiber waits for may be locked meanwhile: fn calls no function of this
  * library, waits for nothing and takes no lock that is held elsewhere in such a call.
  *
  * Returns: the function that was set before; NULL: none

@@ -150,6 +150,6 @@ __attribute__((constructor(103))) static void set_up(void)
 {
     if (wf_locks_on)
         find_allocator();
-    else if (wf_hooks_on)
-        weft_hook_on_wait(tell);
+    if (wf_hooks_on)
+        weft_hook_on_wait(wf_locks_on ? NULL : tell);
 }

@@ -265,7 +265,8 @@ enum wf_word wf_environment(const char *name, const char *extra, const char *kno
     if (extra && strcasecmp(text, extra) == 0)
         return WF_EXTRA;
     char line[200];
-    int n = snprintf(line, sizeof line, "weft-hook: %s=%.80s is not known: %s\n", name, text, known);
+    int n = snprintf(line, sizeof line, "weft-hook: %s=%.80s is not known and counts as not set: it may be %s\n", name,
+                     text, known);
     syscall(SYS_write, STDERR_FILENO, line, n);
     return WF_DEFAULT;
 }

@@ -268,13 +268,20 @@ static void look_at_names(struct report *r)
 
 static void print_names(FILE *out, const struct finding *f)
 {
+    enum { MANY = 24, SOME = 8 };
     const char *between = " ";
-    for (int i = 0; i < NAMES; i++) {
+    int all = 0, printed = 0;
+    for (int i = 0; i < NAMES; i++)
+        all += f->has[i];
+    for (int i = 0; i < NAMES && (all < MANY || printed < SOME); i++) {
         if (f->has[i]) {
             fprintf(out, "%s%s", between, names[i]);
             between = ", ";
+            printed++;
         }
     }
+    if (printed < all)
+        fprintf(out, " and %d others", all - printed);
 }
 
 static void print(FILE *out, const struct finding *f)
@@ -310,14 +317,18 @@ static void print(FILE *out, const struct finding *f)
 
 static void print_report(FILE *out, struct report *r)
 {
-    fprintf(out, "weft-hook: %s, driver %s, %s: %d of %d names are live, %d go past them\n", wf_hooks_on ? "on" : "off",
-            weft_io_backend(), wf_locks_on ? "locks on" : "locks off (WEFT_HOOK_LOCKS=1)", r->live + r->by_way,
-            NAMES - r->absent, r->past);
     if (r->other_weft[0])
         fprintf(out,
-                "weft-hook: there are two libwefts, in %s and in %s: the hooks do not see the fibers of one of them; "
-                "link with libweft.so, or with libweft.a and weft-hook.o\n",
+                "weft-hook: this does not work: there are two libwefts, in %s and in %s, and the hooks do not see the "
+                "fibers of one of them; link with libweft.so, or with libweft.a and weft-hook.o\n",
                 r->other_weft, r->our_weft);
+    fprintf(out, "weft-hook: %s in %s (%ld), driver %s%s, %s: %d of %d names are live, %d go past them\n",
+            wf_hooks_on ? "on" : "off (WEFT_HOOK=off)", program_invocation_short_name, (long)wf_process(),
+            weft_io_backend(), weft_hook_self() != 0 ? "" : " by default",
+            wf_locks_on   ? "locks on"
+            : wf_hooks_on ? "locks off (WEFT_HOOK_LOCKS=1 turns them on)"
+                          : "locks off",
+            r->live + r->by_way, NAMES - r->absent, r->past);
     if (r->by_way > 0)
         fprintf(out, "weft-hook: %d names are reached by way of a sanitizer's functions\n", r->by_way);
     while (r->first) {

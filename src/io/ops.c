@@ -395,7 +395,7 @@ static ptrdiff_t try_write(struct call *c)
 WF_COLD static ptrdiff_t nothing(int fd, bool reads)
 {
     int kept = errno;
-    char none;
+    char none = 0;
     return result(reads ? wf_raw_read(fd, &none, 0) : wf_raw_write(fd, &none, 0), kept);
 }
 

@@ -4,6 +4,10 @@
  */
 #include "sched/hooked.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
 #include <weft/hook.h>
 
 bool weft_hooked(void)
@@ -48,15 +52,27 @@ unsigned weft_hook_held(int change)
 }
 
 static weft_hook_wait_fn *on_wait; /* atomic */
+static bool has_hooks;             /* atomic: somebody has asked for it, or said that nobody does */
 
 weft_hook_wait_fn *weft_hook_on_wait(weft_hook_wait_fn *fn)
 {
+    wf_store(&has_hooks, true);
     return __atomic_exchange_n(&on_wait, fn, __ATOMIC_ACQ_REL);
 }
 
-void wf_hook_waits(const weft_fiber *f)
+void wf_hook_waits(const weft_fiber *f, const char *what)
 {
     weft_hook_wait_fn *fn = wf_load_acquire(&on_wait);
     if (fn)
-        fn(&(weft_hook_wait){f->id, f->name, wf_load(&f->site), wf_load(&f->what), f->flags >> WF_HELD_SHIFT});
+        fn(&(weft_hook_wait){f->id, f->name, wf_load(&f->site), what, f->flags >> WF_HELD_SHIFT});
+}
+
+void wf_hook_look(void)
+{
+    static bool told; /* atomic */
+    const char *asked = getenv("WEFT_HOOK");
+    if (!asked || strcasecmp(asked, "verbose") != 0 || wf_load(&has_hooks) || wf_exchange(&told, true))
+        return;
+    fprintf(stderr, "weft: WEFT_HOOK=verbose, but no libweft-hook is bound to this libweft: the linker has left it out "
+                    "(-Wl,--no-as-needed before -lweft-hook), or there are two libwefts\n");
 }

@@ -20,7 +20,10 @@ static inline uint16_t wf_hook_flag(const struct wf_thread *t)
     return t->fiber ? t->fiber->flags & WEFT_NO_HOOK : t->hook_flag;
 }
 
-/* It has locks, and is about to wait: tells who asked for it (weft_hook_on_wait). */
-WF_COLD void wf_hook_waits(const weft_fiber *f);
+/* It has locks, and is about to wait for that, or to let others run: tells who asked for it (weft_hook_on_wait). */
+WF_COLD void wf_hook_waits(const weft_fiber *f, const char *what);
+
+/* Says so, once, if the environment asks for a report of the hooks and there are none. */
+void wf_hook_look(void);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/fork.h"
+#include "sched/hooked.h"
 #include "sched/pick.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
@@ -127,6 +128,7 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
     if (s->use_caller)
         wf_worker_enter(s->worker[0]);
     wf_fork_list(s);
+    wf_hook_look();
     *out = s;
     return 0;
 }

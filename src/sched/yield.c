@@ -78,6 +78,8 @@ WF_HOT WF_ENTRY void weft_yield(void)
         sched_yield();
         return;
     }
+    if (wf_unlikely(f->flags >> WF_HELD_SHIFT))
+        wf_hook_waits(f, "yield");
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->queue.first;
     if (wf_likely(next && !w->slot && wf_load(&w->ring.head) == wf_load(&w->ring.tail) && !w->waiting.first &&
@@ -96,7 +98,7 @@ static inline bool may_start(const struct wf_thread *t, struct wf_worker *w, con
 WF_HOT void *wf_leave_waiting(weft_fiber *f)
 {
     if (wf_unlikely(f->flags >> WF_HELD_SHIFT))
-        wf_hook_waits(f);
+        wf_hook_waits(f, wf_load(&f->what));
     struct wf_thread *t = &wf_thread_self;
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->slot; /* it was woken, so it is in a wait, and will do our commit step */
@@ -116,8 +118,11 @@ WF_HOT void *wf_leave_waiting(weft_fiber *f)
 
 void wf_slice_look(struct wf_thread *t)
 {
-    if (wf_clock_now() >= t->worker->slice_end)
-        wf_leave(t, WF_LEFT_SLICE);
+    if (wf_clock_now() < t->worker->slice_end)
+        return;
+    if (wf_unlikely(t->fiber->flags >> WF_HELD_SHIFT))
+        wf_hook_waits(t->fiber, "its next slice");
+    wf_leave(t, WF_LEFT_SLICE);
 }
 
 WF_ENTRY void weft_checkpoint(void)

@@ -189,8 +189,9 @@ TEST(the_report_says_what_is_live)
     int past = weft_hook_report(out);
     fclose(out);
     CHECK_INT(past, >=, 0);
-    CHECK(strncmp(text, is_kernel() ? "weft-hook: off, " : "weft-hook: on, ", 14) == 0);
-    CHECK(strstr(text, ", locks off (WEFT_HOOK_LOCKS=1): ") != NULL);
+    CHECK(strncmp(text, is_kernel() ? "weft-hook: off (WEFT_HOOK=off) in " : "weft-hook: on in ", 17) == 0);
+    CHECK(strstr(text, " by default, locks off") != NULL); /* no fiber asks */
+    CHECK(is_kernel() || strstr(text, ", locks off (WEFT_HOOK_LOCKS=1 turns them on): ") != NULL);
     CHECK(strstr(text, "names are live, ") != NULL);
     CHECK(strstr(text, "__cxa_guard") == NULL); /* a program in C: nobody has that */
     CHECK(strstr(text, "two libwefts") == NULL);

@@ -163,6 +163,24 @@ TEST(so_is_one_that_waits_by_this_librarys_own_calls)
     CHECK(strstr(text, "waits at test_hook_lock_held+0x") != NULL);
 }
 
+static void yield_with_mutex(void)
+{
+    CHECK_INT(pthread_mutex_lock(&mutex), ==, 0);
+    weft_yield();
+    CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+}
+
+TEST(so_is_one_that_lets_others_run)
+{
+    char text[4096];
+    if (is_kernel())
+        SKIP("nobody tells");
+    what_is_told(yield_with_mutex, text, sizeof text);
+    printf("%s", text);
+    CHECK_INT(lines_of(text), ==, 1);
+    CHECK(strstr(text, "(yield)") != NULL);
+}
+
 static void *wait_with_recursive(void *arg)
 {
     pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -214,5 +232,5 @@ TEST(who_waits_without_one_is_not_told)
 }
 
 STATEMENTS(lock_held, a_fiber_that_waits_with_a_mutex_is_told_once_for_each_place,
-           so_is_one_that_waits_by_this_librarys_own_calls,
+           so_is_one_that_waits_by_this_librarys_own_calls, so_is_one_that_lets_others_run,
            the_line_is_true_of_a_fiber_without_a_name_and_of_a_recursive_mutex, who_waits_without_one_is_not_told)
