@@ -9,6 +9,8 @@
 
 #include <weft/offload.h>
 
+#include "hook/real.h"
+
 static void *makes(void *arg)
 {
     struct wf_away *call = arg;

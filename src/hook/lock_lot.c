@@ -149,13 +149,10 @@ int wf_lot_wake_some(const void *key, int most)
     struct wf_lot_waiter *out = NULL, **end = &out, *w, *next;
     int count = 0, kept = errno;
     bool sharing = false;
-    if (wf_in_handler())
+    if (!wf_may_wait()) /* the row's lock may be another's for good: in a handler, or in the child of a fork or vfork */
         return 0;
     lock(row);
-    w = first_at(row, key);
-    if (w && !wf_may_wait()) /* it asks the kernel, which most wakes need not: others wait in the row */
-        w = NULL;
-    for (; w; w = next) {
+    for (w = first_at(row, key); w; w = next) {
         next = w->next;
         if (w->key != key)
             continue;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "hook/real.h"
+
 enum {
     WORDS = 4096,
     PLACES = 16, /* where one may be, from its own place on */

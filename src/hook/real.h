@@ -7,6 +7,7 @@
 #ifndef WF_HOOK_REAL_H
 #define WF_HOOK_REAL_H
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,6 +29,14 @@
 
 /* A definition that takes the place of the C library's. */
 #define HOOK __attribute__((visibility("default")))
+
+/*
+ * Asked for anew each time: a fiber with WEFT_MIGRATE may go on on another thread after a wait, and compilers take errno to be
+ * in one place for all of a function.
+ */
+#undef errno
+#define errno (*wf_errno())
+int *wf_errno(void) __attribute__((visibility("hidden")));
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
