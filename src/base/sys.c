@@ -104,6 +104,11 @@ static enum verdict ask(enum wf_sys kind)
     return GO_ON;
 }
 
+void wf_sys_point(enum wf_sys kind)
+{
+    ask(kind);
+}
+
 static int error_or(int likely)
 {
     int error = __atomic_load_n(&seam.error, __ATOMIC_SEQ_CST);

@@ -28,6 +28,7 @@ enum wf_sys {
     WF_SYS_TIMERFD, /* on CLOCK_REALTIME */
     WF_SYS_TIMERFD_MONOTONIC,
     WF_SYS_TIMERFD_READ, /* fails as if the clock was set */
+    WF_SYS_ACCEPT,       /* accept4, and an accept in a ring: only to be held up */
 };
 
 void *wf_sys_malloc(size_t bytes);
@@ -83,6 +84,8 @@ size_t wf_sys_mapping_limit(void);
 size_t wf_sys_page(void);
 
 #ifdef WF_SEAM
+/* Where a call of this kind is made by others: for wf_sys_before. */
+void wf_sys_point(enum wf_sys kind);
 /* Lets the nth call from now on (1 is the next) of any kind in `kinds` (bits) fail, and `more` after it; n 0: none. */
 void wf_sys_fail(unsigned kinds, unsigned n, unsigned more);
 /* What a failing call on descriptors (epoll, eventfd, rings) says; 0: what is likely. */
@@ -101,6 +104,11 @@ struct wf_sys_held {
     size_t n, bytes;
 };
 struct wf_sys_held wf_sys_held(void);
+#else
+static inline void wf_sys_point(enum wf_sys kind)
+{
+    (void)kind;
+}
 #endif
 
 #endif

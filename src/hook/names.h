@@ -18,7 +18,7 @@
     X(sysv_signal) X(__sysv_signal) X(bsd_signal) X(ssignal) X(sigset) X(res_query) X(res_search) X(res_querydomain) \
     X(res_send) X(res_nquery) X(res_nsearch) X(res_nquerydomain) X(res_nsend) X(__res_query) X(__res_search) \
     X(__res_querydomain) X(__res_send) X(__res_nquery) X(__res_nsearch) X(__res_nquerydomain) X(__res_nsend) \
-    X(thrd_sleep)
+    X(thrd_sleep) X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)
 /* clang-format on */
 
 /* Those of the locks (lock.h). */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 
 #include "hook/real.h"
@@ -51,7 +52,14 @@ static const struct timespec at_once;
 static int poll_until(struct pollfd *fds, nfds_t count, weft_time until)
 {
     int n = weft_poll(fds, count, until);
-    return n >= 0 ? n : wf_fails(-n);
+    for (weft_span pause = 0; unlikely(wf_cannot_be_told(n)) && weft_now().ns < until.ns;) {
+        weft_time soon = weft_in(pause = wf_longer_pause(pause));
+        int rc = weft_sleep_until(soon.ns < until.ns ? soon : until), found = wf_real.poll(fds, count, 0);
+        if (found != 0)
+            return found;
+        n = rc < 0 ? rc : n;
+    }
+    return n >= 0 ? n : wf_cannot_be_told(n) ? 0 : wf_fails(-n);
 }
 
 HOOK int poll(struct pollfd *fds, nfds_t count, int ms)
@@ -224,7 +232,7 @@ static void clear(struct sets *s)
     }
 }
 
-enum { USUAL = 1024 }; /* of a set */
+enum { FEW = 64 }; /* every table has room for so many */
 
 /*
  * The kernel looks at no more than this process's table has room for, so a program may say more than its sets have: INT_MAX, or
@@ -233,7 +241,7 @@ enum { USUAL = 1024 }; /* of a set */
 static int no_more_than_there_are(int count)
 {
     static const char name[] = "FDSize:";
-    if (count <= USUAL)
+    if (count <= FEW)
         return count;
     char text[1024];
     int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);

@@ -47,13 +47,22 @@ static bool wait_for_any(idtype_t type, id_t id, int flags)
     return true;
 }
 
-static bool wait_for_end(idtype_t type, id_t id)
+#define LONGEST_PAUSE (100 * WEFT_MS)
+
+/*
+ * Waits until it may have ended. Of one that is traced, or will be, the descriptor does not tell that it has stopped: *pause is
+ * when to look again, later and later.
+ */
+static bool wait_for_end(idtype_t type, id_t id, weft_span *pause)
 {
     bool is_open = type == P_PIDFD;
     int fd = is_open ? (int)id : (int)syscall(SYS_pidfd_open, (pid_t)id, 0);
     if (fd < 0)
         return wait_for_any(type, id, WEXITED);
-    int rc = weft_wait_fd(fd, POLLIN, WEFT_FOREVER);
+    *pause = *pause == 0 ? WEFT_MS : *pause < LONGEST_PAUSE ? 2 * *pause : *pause;
+    int rc = weft_wait_fd(fd, POLLIN, weft_in(*pause));
+    if (rc == -ETIMEDOUT)
+        rc = 0;
     if (!is_open)
         close(fd);
     if (rc < 0)
@@ -66,12 +75,13 @@ HOOK pid_t wait4(pid_t pid, int *state, int flags, struct rusage *usage)
     if (likely(!wf_hooked_here()) || flags & WNOHANG || !wf_may_wait())
         return wf_real.wait4(pid, state, flags, usage);
     int kept = errno;
+    weft_span pause = 0;
     for (;;) {
         pid_t n = wf_real.wait4(pid, state, flags | WNOHANG, usage);
         if (n != 0)
             return n;
         int what = WEXITED | (flags & (WUNTRACED | WCONTINUED)) | (flags & (int)(__WALL | __WCLONE));
-        bool there = pid > 0 && what == WEXITED ? wait_for_end(P_PID, (id_t)pid)
+        bool there = pid > 0 && what == WEXITED ? wait_for_end(P_PID, (id_t)pid, &pause)
                      : pid > 0                  ? wait_for_any(P_PID, (id_t)pid, what)
                      : pid == -1                ? wait_for_any(P_ALL, 0, what)
                                                 : wait_for_any(P_PGID, pid == 0 ? (id_t)getpgrp() : (id_t)-pid, what);
@@ -108,16 +118,17 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
     if (likely(!wf_hooked_here()) || flags & WNOHANG || (type == P_PIDFD && !waits((int)id)) || !wf_may_wait())
         return wf_real.waitid(type, id, info, flags);
     int kept = errno;
+    weft_span pause = 0;
     for (;;) {
         siginfo_t found = {0};
         int rc = wf_real.waitid(type, id, &found, flags | WNOHANG);
         if (rc != 0 || found.si_pid != 0) {
-            if (rc == 0 && info)
+            if (info) /* also if it fails */
                 *info = found;
             return rc;
         }
         bool ends = (flags & (WEXITED | WSTOPPED | WCONTINUED)) == WEXITED && (type == P_PID || type == P_PIDFD);
-        if (!(ends ? wait_for_end(type, id) : wait_for_any(type, id, flags & ~(WNOWAIT | (int)__WNOTHREAD))))
+        if (!(ends ? wait_for_end(type, id, &pause) : wait_for_any(type, id, flags & ~(WNOWAIT | (int)__WNOTHREAD))))
             return -1;
         errno = kept;
     }

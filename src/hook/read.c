@@ -31,6 +31,8 @@ static ssize_t receive_in_ring(int fd, void *memory, size_t bytes)
         return wf_real.recv(fd, memory, bytes, 0);
     }
     ptrdiff_t n = weft_recv(fd, memory, bytes, 0, w.until);
+    if (unlikely(n < 0 && wf_cannot_be_told((int)n)))
+        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, 0);
     return n >= 0 ? n : wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
 }
 

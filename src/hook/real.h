@@ -42,6 +42,7 @@ int *wf_errno(void) __attribute__((visibility("hidden")));
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct __res_state; /* of resolv.h, which has macros for common words */
+struct __jmp_buf_tag;
 
 /* What the C library's headers declare only where it is asked for. */
 void __chk_fail(void) __attribute__((noreturn)); /* the C library's: a buffer is too small */
@@ -50,6 +51,7 @@ HOOK ssize_t __read_chk(int fd, void *memory, size_t bytes, size_t room);
 HOOK ssize_t __recv_chk(int fd, void *memory, size_t bytes, size_t room, int flags);
 HOOK ssize_t __recvfrom_chk(int fd, void *memory, size_t bytes, size_t room, int flags, struct sockaddr *from,
                             socklen_t *size);
+HOOK void __longjmp_chk(struct __jmp_buf_tag *to, int value) __attribute__((noreturn));
 HOOK int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room);
 HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask, size_t room);
 
@@ -137,6 +139,10 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
     X(sighandler_t, ssignal, (int number, sighandler_t fn), (number, fn))                                              \
     X(sighandler_t, sysv_signal, (int number, sighandler_t fn), (number, fn))                                          \
     X(sighandler_t, sigset, (int number, sighandler_t fn), (number, fn))                                               \
+    X(void, longjmp, (struct __jmp_buf_tag * to, int value), (to, value))                                              \
+    X(void, _longjmp, (struct __jmp_buf_tag * to, int value), (to, value))                                             \
+    X(void, siglongjmp, (struct __jmp_buf_tag * to, int value), (to, value))                                           \
+    X(void, __longjmp_chk, (struct __jmp_buf_tag * to, int value), (to, value))                                        \
     X(int, res_query, (const char *name, int class, int type, unsigned char *answer, int room),                        \
       (name, class, type, answer, room))                                                                               \
     X(int, res_search, (const char *name, int class, int type, unsigned char *answer, int room),                       \

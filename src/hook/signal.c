@@ -8,7 +8,9 @@
 #include "hook/signal.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <unwind.h>
 
 #include "hook/real.h"
 
@@ -22,14 +24,67 @@ typedef void handler_fn(int number, siginfo_t *info, void *context);
 
 static handler_fn *handlers[NSIG]; /* atomic: the user's, where ours is set */
 
+static handler_fn enter;
+
+static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *frame, void *arg)
+{
+    bool *found = arg;
+    *found = _Unwind_GetRegionStart(frame) == (uintptr_t)enter;
+    return *found ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/* Whether the frame is still there after a jump: where that went to the C library does not say. */
+static bool is_on_stack(void)
+{
+    bool found = false;
+    _Unwind_Backtrace(look_at_frame, &found);
+    wf_handler.jumped = false;
+    return found;
+}
+
 __attribute__((no_sanitize("address"))) bool wf_still_in_handler(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     const struct wf_handler *h = &wf_handler;
-    if (h->fiber == weft_hook_self() && here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark)
+    if (h->fiber == weft_hook_self() &&
+        (h->jumped ? is_on_stack() : here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark))
         return true;
     wf_handler.frame = NULL; /* it was left by a jump */
     return false;
+}
+
+static void note_jump(void)
+{
+    if (unlikely(wf_handler.frame != NULL))
+        wf_handler.jumped = true;
+}
+
+HOOK void longjmp(struct __jmp_buf_tag to[1], int value)
+{
+    note_jump();
+    wf_real.longjmp(to, value);
+    __builtin_unreachable();
+}
+
+HOOK void _longjmp(struct __jmp_buf_tag to[1], int value)
+{
+    note_jump();
+    wf_real._longjmp(to, value);
+    __builtin_unreachable();
+}
+
+HOOK void siglongjmp(struct __jmp_buf_tag to[1], int value)
+{
+    note_jump();
+    wf_real.siglongjmp(to, value);
+    __builtin_unreachable();
+}
+
+HOOK void __longjmp_chk(struct __jmp_buf_tag *to, int value)
+{
+    note_jump();
+    wf_real.__longjmp_chk(to, value);
+    __builtin_unreachable();
 }
 
 /* What the kernel calls. (It passes all three whether they were asked for or not, as far as they are there.) */
@@ -42,7 +97,7 @@ static void enter(int number, siginfo_t *info, void *context)
     bool outermost = !wf_in_handler();
     if (outermost) {
         uintptr_t here = (uintptr_t)&mark;
-        wf_handler = (struct wf_handler){&mark, mark, weft_hook_self(), here > FAR ? here - FAR : 0};
+        wf_handler = (struct wf_handler){&mark, mark, weft_hook_self(), here > FAR ? here - FAR : 0, false};
         before.frame = NULL;
     }
     if (fn)
@@ -136,4 +191,15 @@ HOOK sighandler_t __sysv_signal(int number, sighandler_t fn)
 HOOK sighandler_t sigset(int number, sighandler_t fn)
 {
     return set(wf_real.sigset, number, fn);
+}
+
+/* Those that were set before we were there. (Not of faults: who has set those deals with the stack, or ends the program.) */
+__attribute__((constructor(103))) static void take_over(void)
+{
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction act;
+        if (number != SIGSEGV && number != SIGBUS && number != SIGFPE && number != SIGILL && number != SIGTRAP &&
+            __sigaction(number, NULL, &act) == 0 && is_function(act.sa_handler))
+            sigaction(number, &act, NULL);
+    }
 }

@@ -18,6 +18,7 @@
 #include "hook/away.h"
 #include "hook/never.h"
 #include "hook/real.h"
+#include "hook/signal.h"
 #include "hook/transfer.h"
 #include "hook/wait.h"
 
@@ -25,6 +26,15 @@
 static bool accepts(int fd, int flags)
 {
     return !(flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) && wf_option(fd, SO_ACCEPTCONN) == 1;
+}
+
+/* The kernel has a number for it before it looks whether there is a connection: false, and errno says why there is none. */
+static bool has_number_left(int fd)
+{
+    int number = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (number >= 0)
+        wf_real.close(number);
+    return number >= 0;
 }
 
 HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
@@ -35,6 +45,8 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
         errno = kept;
         return wf_real.accept4(fd, from, size, flags);
     }
+    if (!has_number_left(fd))
+        return -1;
     int made = weft_accept(fd, from, size, flags, w.until);
     return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
 }
@@ -158,13 +170,67 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
 
 /* ---- the end ---- */
 
+/* Whether who waits is to be told. A handler may have interrupted who deals with that very number. */
+static bool tells(int fd)
+{
+    return wf_hooks_on && fd >= 0 && likely(!wf_in_handler()) && weft_closing((unsigned)fd, (unsigned)fd);
+}
+
+/* Of SO_LINGER: the end of such a socket takes as long as its peer does. */
+static bool lingers(int fd)
+{
+    struct linger l = {0};
+    socklen_t size = sizeof l;
+    int kept = errno;
+    bool does = getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &size) == 0 && l.l_onoff && l.l_linger > 0;
+    errno = kept;
+    return does && wf_may_wait();
+}
+
+/* A call that ends a descriptor, for a helper to make. */
+struct ending {
+    struct wf_away away;
+    enum { CLOSE, DUP2, DUP3 } which;
+    int fd, from, flags, rc;
+};
+
+static int make_end(const struct ending *e)
+{
+    return e->which == CLOSE  ? wf_real.close(e->fd)
+           : e->which == DUP2 ? wf_real.dup2(e->from, e->fd)
+                              : wf_real.dup3(e->from, e->fd, e->flags);
+}
+
+static void make_end_away(struct wf_away *call)
+{
+    struct ending *e = (struct ending *)call;
+    e->rc = make_end(e);
+}
+
+/* Makes it: true: who waits on the number has been told, and others are kept from it until it is over. */
+static int end_number(struct ending e, bool told)
+{
+    struct ending *away = wf_hooked_here() && lingers(e.fd) ? malloc(sizeof *away) : NULL;
+    int rc;
+    if (away)
+        *away = e;
+    if (away && wf_away_to_its_end(&away->away, WEFT_OFFLOAD_CALL)) {
+        rc = away->rc;
+        free(away);
+    } else {
+        rc = make_end(&e);
+    }
+    if (told)
+        weft_closed((unsigned)e.fd, (unsigned)e.fd);
+    return rc;
+}
+
 HOOK int close(int fd)
 {
-    if (!wf_hooks_on || fd < 0 || likely(!weft_closing((unsigned)fd, (unsigned)fd)))
+    bool told = tells(fd);
+    if (likely(!told && !wf_hooked_here()))
         return wf_real.close(fd);
-    int rc = wf_real.close(fd);
-    weft_closed((unsigned)fd, (unsigned)fd);
-    return rc;
+    return end_number((struct ending){.away.make = make_end_away, .which = CLOSE, .fd = fd}, told);
 }
 
 /* Whether a duplicate of it can be made: if not, what has the other number stays. */
@@ -178,27 +244,24 @@ static bool is_open(int fd)
 
 HOOK int dup2(int from, int to)
 {
-    if (!wf_hooks_on || from == to || to < 0 || !is_open(from) || !weft_closing((unsigned)to, (unsigned)to))
+    if (!wf_hooks_on || from == to || !is_open(from))
         return wf_real.dup2(from, to);
-    int fd = wf_real.dup2(from, to);
-    weft_closed((unsigned)to, (unsigned)to);
-    return fd;
+    struct ending e = {.away.make = make_end_away, .which = DUP2, .fd = to, .from = from};
+    return end_number(e, tells(to));
 }
 
 HOOK int dup3(int from, int to, int flags)
 {
-    if (!wf_hooks_on || from == to || to < 0 || flags & ~O_CLOEXEC || !is_open(from) ||
-        !weft_closing((unsigned)to, (unsigned)to))
+    if (!wf_hooks_on || from == to || flags & ~O_CLOEXEC || !is_open(from))
         return wf_real.dup3(from, to, flags);
-    int fd = wf_real.dup3(from, to, flags);
-    weft_closed((unsigned)to, (unsigned)to);
-    return fd;
+    struct ending e = {.away.make = make_end_away, .which = DUP3, .fd = to, .from = from, .flags = flags};
+    return end_number(e, tells(to));
 }
 
 /* With a flag it closes nothing, or nothing that this table of descriptors has. */
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
-    if (!wf_hooks_on || first > last || flags != 0 || !weft_closing(first, last))
+    if (!wf_hooks_on || first > last || flags != 0 || wf_in_handler() || !weft_closing(first, last))
         return wf_real.close_range(first, last, flags);
     int rc = wf_real.close_range(first, last, flags);
     weft_closed(first, last);
@@ -218,9 +281,8 @@ static bool is_never(const void *value, socklen_t size)
 /* Sets a limit. If it cannot be remembered that a socket never waits, it has the shortest limit there is instead. */
 static int set_limit(int fd, int name, int events, const void *value, socklen_t size)
 {
-    bool never = is_never(value, size);
-    int rc = wf_real.setsockopt(fd, SOL_SOCKET, name, value, size);
-    if (rc == 0 && !wf_never_note(fd, events, never))
+    int rc = wf_real.setsockopt(fd, SOL_SOCKET, name, value, size); /* which has looked whether there is a value */
+    if (rc == 0 && !wf_never_note(fd, events, is_never(value, size)))
         rc = wf_real.setsockopt(fd, SOL_SOCKET, name, &(struct timeval){.tv_usec = 1}, sizeof(struct timeval));
     return rc;
 }

@@ -107,13 +107,18 @@ static bool is_told_wrong(const struct wf_waiting *w, int events)
 
 #define LONGEST_PAUSE (5 * WEFT_MS)
 
+weft_span wf_longer_pause(weft_span pause)
+{
+    return pause == 0 ? 100 * WEFT_US : pause < LONGEST_PAUSE ? 2 * pause : pause;
+}
+
 /* So that it is not asked over and over without a pause. 0, or a negative errno; -EBADF: another has the number now. */
 static int pause_a_little(struct wf_waiting *w, int fd)
 {
     struct stat before, after;
     if (weft_now().ns >= w->until.ns)
         return -ETIMEDOUT;
-    w->pause = w->pause == 0 ? 100 * WEFT_US : w->pause < LONGEST_PAUSE ? 2 * w->pause : w->pause;
+    w->pause = wf_longer_pause(w->pause);
     weft_time soon = weft_in(w->pause);
     bool known = fstat(fd, &before) == 0;
     int rc = weft_sleep_until(soon.ns < w->until.ns ? soon : w->until);
@@ -135,6 +140,8 @@ enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
     int n = unlikely(is_told_wrong(w, events)) ? pause_a_little(w, fd) : 0;
     if (n == 0)
         n = weft_wait_fd(fd, (unsigned)events, early ? soon : w->until);
+    if (unlikely(wf_cannot_be_told(n)))
+        n = pause_a_little(w, fd);
     if (n == -ETIMEDOUT && early)
         n = 0;
     if (n == -EPERM) /* it is always ready */

@@ -12,6 +12,8 @@
 
 #include <weft/time.h>
 
+#include "hook/real.h"
+
 /* What a call that has found nothing does now. */
 enum wf_wait {
     WF_WAIT_AGAIN, /* the descriptor may be ready: try again */
@@ -47,6 +49,15 @@ pid_t wf_process(void);
 
 /* An option of a socket that is a number (SO_TYPE, SO_DOMAIN, ...); -1: it has none, or is no socket. errno stays. */
 int wf_option(int fd, int name);
+
+/* Whether a wait of weft's has failed as it is to be had otherwise only: by looking again and again. */
+static inline bool wf_cannot_be_told(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ELOOP; /* no number for the worker's set; too many sets in sets */
+}
+
+/* The next pause between two looks. */
+weft_span wf_longer_pause(weft_span pause);
 
 /* errno of a negative result: -1. */
 static inline int wf_fails(int error)

@@ -133,6 +133,7 @@ void wf_attempt_drop(void)
 
 int wf_attempt_accept(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
+    wf_sys_point(WF_SYS_ACCEPT);
     struct io_uring_sqe *sqe = begin();
     if (!sqe)
         return -ENOSYS;

@@ -36,6 +36,7 @@ static int why_none(int fd)
 static int call_accept(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     int kept = errno, rc;
+    wf_sys_point(WF_SYS_ACCEPT);
     do
         rc = (int)wf_negative_errno(wf_raw_accept4(fd, from, size, flags), kept);
     while (rc == -EINTR);

@@ -286,6 +286,45 @@ STATEMENT(who_has_left_a_handler_by_a_jump_is_out_of_it)
     end_counter();
 }
 
+/* Below where the handler's frames were, with all that they have written still there. */
+static __attribute__((noinline)) void wait_below(void)
+{
+    char untouched[16384];
+    __asm__ volatile("" : : "r"(untouched) : "memory");
+    usleep(20000);
+    __asm__ volatile("" : : "r"(untouched) : "memory");
+}
+
+static void jump_inside(void)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 1) == 0)
+        siglongjmp(here, 1);
+    usleep(10000);
+}
+
+STATEMENT(where_a_jump_went_is_known_whatever_it_has_left_behind)
+{
+    static char memory[65536];
+    stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, stack_before;
+    CHECK_INT(sigaltstack(&own, &stack_before), ==, 0);
+    begin_counter();
+    for (int flags = 0; flags <= SA_ONSTACK; flags += SA_ONSTACK) {
+        struct sigaction before = handle(jump, flags);
+        leave_a_handler();
+        check_others_run(wait_below);
+        check_others_run(wait_shallow);
+        restore(before);
+        before = handle(jump_inside, flags);
+        CHECK_INT(raise(SIGUSR1), ==, 0);
+        check_handled(1);
+        check_others_run(wait_below);
+        restore(before);
+    }
+    end_counter();
+    CHECK_INT(sigaltstack(&stack_before, NULL), ==, 0);
+}
+
 static void leave_and_compute(void *arg)
 {
     (void)arg;
@@ -413,5 +452,6 @@ TEST(a_handler_never_switches_when_a_slice_is_used_up)
 
 STATEMENTS(handler, a_call_in_a_handler_never_switches, a_call_in_a_handler_on_a_stack_of_its_own_never_switches,
            a_call_in_a_handler_that_comes_from_outside_never_switches, handlers_within_handlers_never_switch,
-           who_has_left_a_handler_by_a_jump_is_out_of_it, what_one_flow_has_left_by_a_jump_another_is_not_in,
+           who_has_left_a_handler_by_a_jump_is_out_of_it,
+           where_a_jump_went_is_known_whatever_it_has_left_behind, what_one_flow_has_left_by_a_jump_another_is_not_in,
            what_was_set_is_what_is_told, a_handler_never_switches_when_a_slice_is_used_up)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -43,6 +44,43 @@ static void check_exit(int state, int status)
 {
     CHECK(WIFEXITED(state));
     CHECK_INT(WEXITSTATUS(state), ==, status);
+}
+
+/* One that lets itself be traced, a while after it has begun, and stops. */
+static pid_t child_that_is_traced(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        syscall(SYS_nanosleep, &(struct timespec){0, 50000000}, NULL);
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        kill(getpid(), SIGSTOP);
+        _exit(7);
+    }
+    CHECK_INT(pid, >, 0);
+    return pid;
+}
+
+STATEMENT(the_stop_of_a_traced_child_is_told)
+{
+    int state = -1;
+    double start = now_ms();
+    pid_t pid = child_that_is_traced();
+    CHECK_INT(waitpid(pid, &state, 0), ==, pid);
+    CHECK_AFTER(start, 50);
+    CHECK(WIFSTOPPED(state));
+    CHECK_INT(kill(pid, SIGKILL), ==, 0);
+    CHECK_INT(waitpid(pid, &state, 0), ==, pid);
+    CHECK(WIFSIGNALED(state));
+    siginfo_t info = {0};
+    pid = child_that_is_traced();
+    CHECK_INT(waitid(P_PID, (id_t)pid, &info, WEXITED), ==, 0);
+    CHECK_INT(info.si_code, ==, CLD_TRAPPED);
+    CHECK_INT(kill(pid, SIGKILL), ==, 0);
+    CHECK_INT(waitid(P_PID, (id_t)pid, &info, WEXITED), ==, 0);
+    CHECK_INT(info.si_code, ==, CLD_KILLED);
+    info.si_pid = 77;
+    CHECK_ERRNO(waitid(P_PID, (id_t)pid, &info, WEXITED), ECHILD);
+    CHECK_INT(info.si_pid, ==, 0);
 }
 
 STATEMENT(a_child_is_waited_for)
@@ -388,7 +426,7 @@ STATEMENT(a_command_goes_on_when_its_caller_is_cancelled)
     close(fds[1]);
 }
 
-STATEMENTS(process, a_child_is_waited_for, any_child_is_waited_for, a_group_is_waited_for, with_wnohang_nobody_waits,
+STATEMENTS(process, a_child_is_waited_for, the_stop_of_a_traced_child_is_told, any_child_is_waited_for, a_group_is_waited_for, with_wnohang_nobody_waits,
            stops_and_continuations_are_told, a_stop_is_not_told_to_who_waits_for_the_end, what_a_child_has_used_is_told,
            waitid_tells_all, a_pidfd_is_waited_for, who_waits_for_a_child_of_its_thread_does_not_spin,
            of_two_who_wait_for_a_child_one_gets_it, many_children_are_waited_for_at_once, a_command_is_run,

@@ -141,6 +141,46 @@ static void *takes_too(void *arg)
     }
 }
 
+#ifdef WF_SEAM
+/* Somebody else who accepts, and gets what poll has seen. */
+static void takes_before(void *arg)
+{
+    int *l = arg, fd = *l >= 0 ? accept(*l, NULL, NULL) : -1;
+    if (fd >= 0) {
+        close(fd);
+        *l = -1; /* once */
+    }
+}
+#endif
+
+IN_FIBER(who_finds_it_taken_waits_for_the_next_and_the_worker_does_not)
+{
+#ifdef WF_SEAM
+    struct sockaddr_in at;
+    int l = listener(&at), other = l;
+    if (wf_attempt_accept(l, NULL, NULL, 0) == -ENOSYS) {
+        close(l);
+        return arg; /* then it may be */
+    }
+    weft_fiber *f = go(accepts_one, &l);
+    AWAIT(is_parked(f));
+    wf_sys_before(1u << WF_SYS_ACCEPT, takes_before, &other);
+    int first = begin_to(&at), second = -1;
+    char byte;
+    if (weft_recv(first, &byte, 1, 0, weft_in(100 * WEFT_MS)) == 0) /* the other has taken it: not in a ring */
+        second = begin_to(&at);
+    int made = (int)(intptr_t)ended(f);
+    wf_sys_before(0, NULL, NULL);
+    CHECK(made >= 0);
+    weft_close(made);
+    weft_close(first);
+    if (second >= 0)
+        weft_close(second);
+    weft_close(l);
+#endif
+    return arg;
+}
+
 /* What poll has seen a thread takes: the worker must not be left waiting for the next. */
 IN_FIBER(a_thread_that_accepts_too_does_not_block_a_worker)
 {
@@ -188,5 +228,6 @@ IN_FIBER(a_child_has_a_ring_of_its_own)
 }
 
 TESTS(io_attempt, without_a_ring_it_is_done_otherwise, with_one_nothing_waits, connections_are_made_and_taken,
-      nothing_is_left_of_it_when_the_scheduler_is_freed, a_thread_that_accepts_too_does_not_block_a_worker,
+      nothing_is_left_of_it_when_the_scheduler_is_freed,
+      who_finds_it_taken_waits_for_the_next_and_the_worker_does_not, a_thread_that_accepts_too_does_not_block_a_worker,
       a_child_has_a_ring_of_its_own)
