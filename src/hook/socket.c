@@ -171,7 +171,7 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
 /* ---- the end ---- */
 
 /* Whether who waits is to be told. A handler may have interrupted who deals with that very number. */
-static bool tells(int fd)
+static inline __attribute__((always_inline)) bool tells(int fd)
 {
     return wf_hooks_on && fd >= 0 && likely(!wf_in_handler()) && weft_closing((unsigned)fd, (unsigned)fd);
 }
@@ -225,12 +225,15 @@ static int end_number(struct ending e, bool told)
     return rc;
 }
 
+static __attribute__((noinline)) int close_number(int fd, bool told)
+{
+    return end_number((struct ending){.away.make = make_end_away, .which = CLOSE, .fd = fd}, told);
+}
+
 HOOK int close(int fd)
 {
     bool told = tells(fd);
-    if (likely(!told && !wf_hooked_here()))
-        return wf_real.close(fd);
-    return end_number((struct ending){.away.make = make_end_away, .which = CLOSE, .fd = fd}, told);
+    return likely(!told && !weft_hooked()) ? wf_real.close(fd) : close_number(fd, told);
 }
 
 /* Whether a duplicate of it can be made: if not, what has the other number stays. */
