@@ -70,7 +70,7 @@ static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sc
     w->sched = s;
     w->index = index;
     w->solo = s->workers == 1;
-    w->hops = s->policy == &weft_fifo && s->dispatch == WEFT_QUEUE;
+    w->round = s->policy == &weft_fifo && s->dispatch == WEFT_QUEUE ? 0 : WF_ROUND_ALWAYS;
     w->random = index * 2654435761u + 1;
     w->now = wf_clock_now();
     wf_wheel_init(&w->wheel, w->now);

@@ -89,6 +89,7 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
         push_to_set(w, f, WEFT_WHY_WAKE);
     } else if ((timed_out && !may_move(w, f)) || ((timed_out || w->polls) && w->sched->dispatch == WEFT_DIRECT)) {
         f->turn = w->turn++;
+        w->round |= WF_ROUND_SLEEPERS;
         wf_fifo_push(&w->direct, f);
     } else if (w->thread && w->thread->fiber) { /* a fiber of ours woke it */
         weft_fiber *before = w->slot;
@@ -199,6 +200,14 @@ static inline __attribute__((always_inline)) void fetch_ahead(const weft_fiber *
     }
 }
 
+static weft_fiber *pop_from(struct wf_worker *w, struct wf_fifo *from)
+{
+    weft_fiber *f = wf_fifo_pop(from);
+    if (wf_unlikely(from == &w->direct) && !from->first)
+        w->round &= (uint8_t)~WF_ROUND_SLEEPERS;
+    return f;
+}
+
 /* Whether the first of `direct` goes before all others, whoever's turn it is. Every other pass: they hold up nobody. */
 static bool goes_first(const struct wf_worker *w)
 {
@@ -229,7 +238,7 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
             return r; /* else thieves took all of it meanwhile: there may be more to fill it with */
     }
     if (f) {
-        wf_fifo_pop(from);
+        pop_from(w, from);
         fetch_ahead(from->first);
     }
     return f;
@@ -278,7 +287,7 @@ weft_fiber *wf_pick(struct wf_worker *w)
     if (wf_unlikely(w->set))
         return pick_from_set(w);
     if (wf_unlikely(w->direct.first) && goes_first(w))
-        return found(w, wf_fifo_pop(&w->direct));
+        return found(w, pop_from(w, &w->direct));
     if (wf_unlikely((int32_t)(w->tick - w->inject_at) >= 0)) {
         w->inject_at = w->tick + INJECT_EVERY;
         if ((f = take_injected(w)) != NULL)

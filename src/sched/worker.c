@@ -136,7 +136,7 @@ WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
     f->simple = false;
     if (wf_likely(step.fn == wf_commit_unlock && !f->deaf)) { /* most waits */
         if (f->until == INT64_MAX)
-            f->simple = w->hops;
+            f->simple = !(w->round & (WF_ROUND_ALWAYS | WF_ROUND_COUNTED));
         else
             wf_deadline_begin(w, f);
         bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
@@ -284,13 +284,12 @@ WF_COLD static int work_once(struct wf_worker *w)
     wf_pick_gather(w);
     size_t turns = wf_pick_here(w) + wf_load(&w->sched->injected.count);
     const weft_fiber *woken = NULL; /* by the one before it, and goes first: that is nobody's turn */
-    bool hops = w->hops;
-    w->hops = false; /* each comes back here */
+    w->round |= WF_ROUND_COUNTED; /* each comes back here */
     for (weft_fiber *f; turns > 0 && (f = wf_pick(w)) != NULL; woken = w->slot) {
         turns -= f != woken;
         run(w, f);
     }
-    w->hops = hops;
+    w->round &= (uint8_t)~WF_ROUND_COUNTED;
     return 0;
 }
 

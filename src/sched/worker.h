@@ -45,6 +45,14 @@ enum wf_left {
     WF_LEFT_END,   /* it has ended */
 };
 
+/* Bits of a worker's `round`. */
+enum {
+    WF_ROUND_ALWAYS = 1,   /* a policy, or WEFT_DIRECT */
+    WF_ROUND_COUNTED = 2,  /* turns are counted */
+    WF_ROUND_SLEEPERS = 4, /* `direct` has somebody */
+    WF_ROUND_HELD = 8,     /* a fiber of it may have locks (weft_hook_held): it is to be told of */
+};
+
 struct wf_fifo {
     weft_fiber *first, *last;
     size_t count; /* atomic: others look */
@@ -76,7 +84,7 @@ struct wf_worker {
     enum wf_left left;
     weft_fiber *left_behind; /* it hopped away to wait, and its commit step is to be done at once; or NULL */
     bool solo;               /* const: the only worker, nobody steals */
-    bool hops;      /* a yield may go straight to the next fiber: FIFO, nothing direct, and no turns are counted */
+    uint8_t round;  /* why a yield goes through the worker instead of straight to the next fiber: WF_ROUND_... */
     bool works;     /* it is in its loop. atomic: others look */
     bool searching; /* counted in sched->searching */
     bool listed;    /* among the idle. guarded by: sched->idle_lock */

@@ -29,7 +29,7 @@ weft_time weft_in(weft_span d)
 /* Whether the worker would go on with the next of its queue, and f can be left from where it is. */
 static inline bool may_leave(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f)
 {
-    return w->hops && !w->direct.first && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) &&
+    return w->round == 0 && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) &&
            t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
 }
 
@@ -70,6 +70,13 @@ static inline void *hop_in_turn(struct wf_thread *t, struct wf_worker *w, weft_f
     return hop(t, w, f, next);
 }
 
+static WF_NOINLINE void yield_to_worker(struct wf_thread *t, const weft_fiber *f)
+{
+    if (wf_unlikely(f->flags >> WF_HELD_SHIFT))
+        wf_hook_waits(f, "yield");
+    wf_leave(t, WF_LEFT_YIELD);
+}
+
 WF_HOT WF_ENTRY void weft_yield(void)
 {
     struct wf_thread *t = &wf_thread_self;
@@ -78,15 +85,13 @@ WF_HOT WF_ENTRY void weft_yield(void)
         sched_yield();
         return;
     }
-    if (wf_unlikely(f->flags >> WF_HELD_SHIFT))
-        wf_hook_waits(f, "yield");
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->queue.first;
     if (wf_likely(next && !w->slot && wf_load(&w->ring.head) == wf_load(&w->ring.tail) && !w->waiting.first &&
                   may_hop(t, w, f, next)))
         hop_in_turn(t, w, f, next);
     else
-        wf_leave(t, WF_LEFT_YIELD);
+        yield_to_worker(t, f);
 }
 
 /* The same for one that has not started: it gets a stack if it can have one quickly. */
