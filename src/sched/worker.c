@@ -284,7 +284,7 @@ WF_COLD static int work_once(struct wf_worker *w)
     wf_pick_gather(w);
     size_t turns = wf_pick_here(w) + wf_load(&w->sched->injected.count);
     const weft_fiber *woken = NULL; /* by the one before it, and goes first: that is nobody's turn */
-    w->round |= WF_ROUND_COUNTED; /* each comes back here */
+    w->round |= WF_ROUND_COUNTED;   /* each comes back here */
     for (weft_fiber *f; turns > 0 && (f = wf_pick(w)) != NULL; woken = w->slot) {
         turns -= f != woken;
         run(w, f);

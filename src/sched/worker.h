@@ -76,9 +76,10 @@ struct wf_worker {
     weft_sched *sched; /* const */
     weft_fiber *slot;  /* atomic: others look */
     struct wf_fifo queue;
-    struct wf_fifo direct; /* sleepers whose time has come; of WEFT_DIRECT also whose descriptor is ready. See goes_first() */
-    uint32_t turn;        /* the next fiber's */
-    uint32_t tick;        /* passes; decides when to look around */
+    struct wf_fifo
+        direct;    /* sleepers whose time has come; of WEFT_DIRECT also whose descriptor is ready. See goes_first() */
+    uint32_t turn; /* the next fiber's */
+    uint32_t tick; /* passes; decides when to look around */
     uint32_t inject_at;   /* the tick from which the injection queue comes first */
     uint32_t slot_streak; /* how often in a row the slot was taken */
     enum wf_left left;

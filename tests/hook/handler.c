@@ -452,6 +452,6 @@ TEST(a_handler_never_switches_when_a_slice_is_used_up)
 
 STATEMENTS(handler, a_call_in_a_handler_never_switches, a_call_in_a_handler_on_a_stack_of_its_own_never_switches,
            a_call_in_a_handler_that_comes_from_outside_never_switches, handlers_within_handlers_never_switch,
-           who_has_left_a_handler_by_a_jump_is_out_of_it,
-           where_a_jump_went_is_known_whatever_it_has_left_behind, what_one_flow_has_left_by_a_jump_another_is_not_in,
-           what_was_set_is_what_is_told, a_handler_never_switches_when_a_slice_is_used_up)
+           who_has_left_a_handler_by_a_jump_is_out_of_it, where_a_jump_went_is_known_whatever_it_has_left_behind,
+           what_one_flow_has_left_by_a_jump_another_is_not_in, what_was_set_is_what_is_told,
+           a_handler_never_switches_when_a_slice_is_used_up)

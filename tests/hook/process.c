@@ -426,9 +426,10 @@ STATEMENT(a_command_goes_on_when_its_caller_is_cancelled)
     close(fds[1]);
 }
 
-STATEMENTS(process, a_child_is_waited_for, the_stop_of_a_traced_child_is_told, any_child_is_waited_for, a_group_is_waited_for, with_wnohang_nobody_waits,
-           stops_and_continuations_are_told, a_stop_is_not_told_to_who_waits_for_the_end, what_a_child_has_used_is_told,
-           waitid_tells_all, a_pidfd_is_waited_for, who_waits_for_a_child_of_its_thread_does_not_spin,
+STATEMENTS(process, a_child_is_waited_for, the_stop_of_a_traced_child_is_told, any_child_is_waited_for,
+           a_group_is_waited_for, with_wnohang_nobody_waits, stops_and_continuations_are_told,
+           a_stop_is_not_told_to_who_waits_for_the_end, what_a_child_has_used_is_told, waitid_tells_all,
+           a_pidfd_is_waited_for, who_waits_for_a_child_of_its_thread_does_not_spin,
            of_two_who_wait_for_a_child_one_gets_it, many_children_are_waited_for_at_once, a_command_is_run,
            commands_run_at_the_same_time, a_stream_s_command_is_waited_for,
            a_command_begins_with_the_signals_blocked_that_its_caller_has,

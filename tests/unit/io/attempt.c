@@ -228,6 +228,5 @@ IN_FIBER(a_child_has_a_ring_of_its_own)
 }
 
 TESTS(io_attempt, without_a_ring_it_is_done_otherwise, with_one_nothing_waits, connections_are_made_and_taken,
-      nothing_is_left_of_it_when_the_scheduler_is_freed,
-      who_finds_it_taken_waits_for_the_next_and_the_worker_does_not, a_thread_that_accepts_too_does_not_block_a_worker,
-      a_child_has_a_ring_of_its_own)
+      nothing_is_left_of_it_when_the_scheduler_is_freed, who_finds_it_taken_waits_for_the_next_and_the_worker_does_not,
+      a_thread_that_accepts_too_does_not_block_a_worker, a_child_has_a_ring_of_its_own)
