@@ -78,7 +78,7 @@ extern WEFT_API const weft_policy weft_edf;
 
 /** What a pass of a worker does with sleepers whose time has come; the options' `dispatch`. */
 enum {
-    WEFT_QUEUE = 0,  /* puts them at the end of the run queue; if 64 fibers or more are ready, every other turn is theirs */
+    WEFT_QUEUE = 0,  /* puts them at the end of the run queue; of 64 ready fibers or more, every other turn is theirs */
     WEFT_DIRECT = 1, /* runs them at once, before what is queued (weft_fifo only) */
 };
 

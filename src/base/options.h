@@ -22,8 +22,8 @@ static inline int wf_options_read(void *mine, size_t known, const void *theirs, 
     memset(mine, 0, known);
     if (size < sizeof size || size > LARGEST)
         return -EINVAL;
-    for (size_t i = known; i < size; i++) {
-        if (((const char *)theirs)[i] != 0)
+    for (size_t i = known; i < size; i++) { /* only of a caller that knows more than we do, and has as much */
+        if (((const char *)theirs)[i] != 0) /* NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult) */
             return -EINVAL;
     }
     memcpy(mine, theirs, size < known ? size : known);

@@ -27,7 +27,7 @@ static void by_recvmsg(void)
 {
     char byte;
     struct iovec part = {&byte, 1};
-    recvmsg(fd_of_call, &(struct msghdr){.msg_iov = &part, .msg_iovlen = 1}, 0);
+    (void)recvmsg(fd_of_call, &(struct msghdr){.msg_iov = &part, .msg_iovlen = 1}, 0);
 }
 
 static void by_send(void)

@@ -264,7 +264,7 @@ STATEMENT(close_tells_who_connects)
     int l = listener(0, &at), fillers[4];
     for (int i = 0; i < 4; i++) { /* until nobody can be taken in any more */
         fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connect(fillers[i], (struct sockaddr *)&at, sizeof at);
+        (void)connect(fillers[i], (struct sockaddr *)&at, sizeof at);
     }
     full = at;
     check_victim(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), in_connect, begin, close_it, begin);

@@ -240,7 +240,7 @@ STATEMENT(waitid_tells_all)
     CHECK_AFTER(start, 40);
     check_info(&info, pid, CLD_EXITED, 12);
     start = now_ms();
-    pid = child_for(40, 13);
+    child_for(40, 13);
     CHECK_INT(waitid(P_PGID, 0, NULL, WEXITED), ==, 0);
     CHECK_AFTER(start, 40);
     pid = child_that_stops();

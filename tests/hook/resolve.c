@@ -97,7 +97,7 @@ static void look_up(void *arg)
     struct lookup *l = arg;
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     char host[32]; /* which is gone when it returns */
-    strcpy(host, l->host);
+    snprintf(host, sizeof host, "%s", l->host);
     l->rc = getaddrinfo(host, "80", &hints, &l->found);
 }
 

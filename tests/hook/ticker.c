@@ -55,7 +55,8 @@ static void block_the_other_worker(void)
 /* A CPU may stand still for as long as that, once: then neither can be told from the other. */
 static bool is_seen(void (*body)(void))
 {
-    return statement_gap(body) > statement_gap_limit() || statement_gap(body) > statement_gap_limit();
+    double gap = statement_gap(body);
+    return gap > statement_gap_limit() || statement_gap(body) > statement_gap_limit();
 }
 
 TEST(a_call_that_blocks_the_worker_is_seen)

@@ -92,7 +92,7 @@ static void check(const unsigned char *bytes, size_t n, uint64_t key, uint64_t p
 {
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] != byte_at(key, place + i)) {
-            test_failed(__FILE__, __LINE__, "a wrong byte at %llu", (unsigned long long)(place + i));
+            test_failed(__FILE__, __LINE__, "a wrong byte at %llu", (unsigned long long)place + i);
             return;
         }
     }

@@ -171,7 +171,7 @@ IN_FIBER(a_close_tells_who_connects)
     CHECK_INT(listen(l, 0), ==, 0);
     for (int i = 0; i < 8; i++) {
         filling[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        connect(filling[i], (struct sockaddr *)&c.to, sizeof c.to);
+        (void)connect(filling[i], (struct sockaddr *)&c.to, sizeof c.to);
     }
     weft_fiber *f = go(connects, &c);
     AWAIT(is_parked(f));
