@@ -131,6 +131,21 @@ static inline int wf_lot_wake(const void *key, int most)
     return wf_lot_wake_some(key, most);
 }
 
+/* ---- what std::call_once is to call ---- */
+
+enum { WF_CALLABLES = 2 };
+
+/* Variables of the thread: where they are in each, and what was in them. */
+struct wf_callable {
+    size_t module; /* 0: there are none */
+    size_t offsets[WF_CALLABLES];
+    void *values[WF_CALLABLES];
+};
+
+/* `fn` is what pthread_once is to call. */
+struct wf_callable wf_callable_keep(void (*fn)(void));
+void wf_callable_put_back(const struct wf_callable *c);
+
 /* ---- where a fiber may wait ---- */
 
 /* Whether the code at `caller` may be left in the middle by its fiber: an allocator may not. */
