@@ -2,6 +2,7 @@
  * hook/lock_mutex.c: the mutex; see lock.h.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 /* Of a mutex's kind. */
 enum {
     TYPE = 3,     /* says whether its owner matters */
+    ROBUST = 16,  /* the kernel says in it if its owner has died */
     SHARED = 128, /* between processes */
 };
 
@@ -61,6 +63,19 @@ static int owner_of(const pthread_mutex_t *m)
     return __atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
 }
 
+static bool has_died(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & ROBUST &&
+           __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED;
+}
+
+/* The mark of the fiber that has it; 0: none has. What one leaves that has died with its process says nothing. */
+static int mark_of(const pthread_mutex_t *m)
+{
+    int owner = owner_of(m);
+    return is_owned(m) && wf_is_mark(owner) && !has_died(m) ? owner : 0;
+}
+
 static void claim(pthread_mutex_t *m)
 {
     if (is_owned(m))
@@ -73,7 +88,7 @@ static int attempt(void *object)
     pthread_mutex_t *m = object;
     if (!is_owned(m))
         return wf_real.pthread_mutex_trylock(m);
-    if (wf_is_mark(owner_of(m)))
+    if (mark_of(m) != 0)
         return EBUSY;
     int rc = wf_real.pthread_mutex_trylock(m);
     if (rc == 0 && type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
@@ -87,7 +102,7 @@ static int attempt(void *object)
 
 static bool is_mine(const pthread_mutex_t *m)
 {
-    return is_owned(m) && owner_of(m) == wf_mark(is_shared(m));
+    return mark_of(m) == wf_mark(is_shared(m));
 }
 
 /* Once more by its owner, who gets `otherwise` if that cannot be. */
@@ -136,7 +151,7 @@ int wf_mutex_as_thread(pthread_mutex_t *m, int (*wait)(void *arg), void *arg)
 
 int wf_mutex_unlock(pthread_mutex_t *m)
 {
-    if (is_owned(m) && wf_is_mark(owner_of(m))) {
+    if (mark_of(m) != 0) {
         if (weft_hook_self() == 0 || !is_mine(m))
             return EPERM;
         if (type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
