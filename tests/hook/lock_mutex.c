@@ -233,6 +233,55 @@ STATEMENT(a_robust_mutex_tells_that_its_owners_process_has_died)
     }
 }
 
+STATEMENT(a_robust_mutex_whose_owner_has_died_is_the_next_ones)
+{
+    for (int i = 1; i < 3; i++) {
+        bool is_recursive = robust_types[i] == PTHREAD_MUTEX_RECURSIVE;
+        pthread_mutex_t mutex;
+        init_robust(&mutex, robust_types[i], PTHREAD_PROCESS_PRIVATE);
+        end(begin_thread(die_with_it, &mutex));
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, EOWNERDEAD);
+        for (int consistent = 0; consistent < 2; consistent++) {
+            check_strangers(&mutex);
+            CHECK_INT(pthread_mutex_lock(&mutex), ==, is_recursive ? 0 : EDEADLK);
+            check_strangers(&mutex);
+            if (is_recursive)
+                CHECK_INT(pthread_mutex_unlock(&mutex), ==, consistent ? 0 : ENOTRECOVERABLE);
+            check_strangers(&mutex);
+            CHECK_INT(pthread_mutex_consistent(&mutex), ==, consistent ? EINVAL : 0);
+        }
+        check_strangers(&mutex);
+        CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+        struct stranger s = {&mutex, -1, -1};
+        end(begin(meddle, &s));
+        CHECK_INT(s.unlocked, ==, EPERM);
+        CHECK_INT(s.tried, ==, 0);
+    }
+}
+
+static void lock_what_is_lost(void *arg)
+{
+    CHECK_INT(pthread_mutex_lock(arg), ==, ENOTRECOVERABLE);
+}
+
+STATEMENT(a_robust_mutex_that_is_not_made_consistent_is_lost)
+{
+    for (int i = 0; i < 3; i++) {
+        pthread_mutex_t mutex;
+        init_robust(&mutex, robust_types[i], PTHREAD_PROCESS_PRIVATE);
+        end(begin_thread(die_with_it, &mutex));
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, EOWNERDEAD);
+        CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+        for (int j = 0; j < 3; j++) {
+            end(begin(lock_what_is_lost, &mutex));
+            end(begin_thread(lock_what_is_lost, &mutex));
+        }
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, ENOTRECOVERABLE);
+        CHECK_INT(pthread_mutex_consistent(&mutex), ==, EINVAL);
+        CHECK_INT(pthread_mutex_destroy(&mutex), ==, 0);
+    }
+}
+
 /* ---- limits ---- */
 
 /* Until order is not 0, and a while longer. */
@@ -325,5 +374,6 @@ STATEMENT(the_mutexes_of_threads_h_are_waited_for)
 STATEMENTS(lock_mutex, who_locks_what_another_holds_in_recv_waits_for_it, a_thread_waits_for_what_a_flow_holds,
            a_recursive_mutex_is_free_after_as_many_unlocks, an_error_checking_mutex_knows_its_owner,
            a_robust_mutex_tells_that_its_owner_has_died, a_robust_mutex_tells_that_its_owners_process_has_died,
+           a_robust_mutex_whose_owner_has_died_is_the_next_ones, a_robust_mutex_that_is_not_made_consistent_is_lost,
            a_timed_lock_ends_at_its_time_on_its_clock, a_limit_that_is_wrong_is_told_where_one_would_wait,
            the_mutexes_of_threads_h_are_waited_for)
