@@ -160,7 +160,7 @@ int wf_mutex_lock(pthread_mutex_t *m, struct wf_limit limit, const void *caller)
 {
     if (is_mine(m))
         return take_again(m, EDEADLK);
-    int rc = attempt(m);
+    int rc = wf_lot_is_starved(m) && wf_lock_may_wait(caller) ? EBUSY : attempt(m);
     if (rc != EBUSY)
         return rc;
     if (wf_limit_is_wrong(limit))
