@@ -35,11 +35,11 @@ enum {
     LOSSES = 2,   /* how often one that was told may find the object taken */
 };
 
-#define SOON WEFT_MS                 /* how long the first of those that wait does not look again */
-#define LATER ((weft_span)10 * SOON) /* ... at most */
-#define BEHIND (10 * WEFT_MS)        /* how long it leaves the object to one that is before it */
-#define MUCH_LATER (500 * WEFT_MS)   /* and the others */
-#define CLOCK_LOOK (250 * WEFT_MS)   /* how long a clock that is set goes unnoticed */
+#define SOON WEFT_MS                  /* how long the first of those that wait does not look again */
+#define LATER ((weft_span)100 * SOON) /* ... at most: each time it is twice as long */
+#define BEHIND (10 * WEFT_MS)         /* how long it leaves the object to one that is before it */
+#define MUCH_LATER (500 * WEFT_MS)    /* and the others */
+#define CLOCK_LOOK (250 * WEFT_MS)    /* how long a clock that is set goes unnoticed */
 
 struct wf_lot_waiter {
     const void *key;                   /* the fiber's own */
@@ -294,7 +294,8 @@ static int take(struct wf_lot_waiter *me, void *object, enum wf_lot_kind kind, i
             break;
         }
         told = waited == 0;
-        look = look < LATER / 2 ? look * 2 : LATER;
+        if (!told)
+            look = look < LATER / 2 ? look * 2 : LATER;
     }
     if (me->starved)
         unmark(me);
