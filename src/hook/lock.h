@@ -111,6 +111,7 @@ struct wf_lot_row {
     uint32_t lock;    /* atomic */
     uint32_t waiting; /* atomic; written under the lock */
     struct wf_lot_waiter *first, *last;
+    const void *starved; /* atomic; written under the lock: at this object somebody goes before all that come now */
 } __attribute__((aligned(64)));
 
 enum { WF_LOT_ROWS = 256 };
@@ -122,6 +123,15 @@ static inline struct wf_lot_row *wf_lot_row(const void *key)
     return &wf_lot[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15 >> 56];
 }
 
+/*
+ * Whether a fiber waits there that was told again and again that the object is free, and found it taken: others that may
+ * wait do not try then, but queue behind it by wf_lot_take.
+ */
+static inline bool wf_lot_is_starved(const void *key)
+{
+    return unlikely(__atomic_load_n(&wf_lot_row(key)->starved, __ATOMIC_RELAXED) == key);
+}
+
 /* The same: how many. It is the caller's that the object is as it should be by now. */
 static inline int wf_lot_wake(const void *key, int most)
 {
@@ -130,6 +140,21 @@ static inline int wf_lot_wake(const void *key, int most)
         return 0;
     return wf_lot_wake_some(key, most);
 }
+
+/* ---- what std::call_once is to call ---- */
+
+enum { WF_CALLABLES = 2 };
+
+/* Variables of the thread: where they are in each, and what was in them. */
+struct wf_callable {
+    size_t module; /* 0: there are none */
+    size_t offsets[WF_CALLABLES];
+    void *values[WF_CALLABLES];
+};
+
+/* `fn` is what pthread_once is to call. */
+struct wf_callable wf_callable_keep(void (*fn)(void));
+void wf_callable_put_back(const struct wf_callable *c);
 
 /* ---- where a fiber may wait ---- */
 

@@ -4,6 +4,15 @@
  * A row's lock is held for a few steps, never while a fiber waits, and never by a signal handler: one that unlocks
  * something wakes nobody. Who wakes takes the waiter out under the lock and tells it when it is free again; who leaves
  * and finds that it was taken out waits to be told. So its memory is there as long as somebody may touch it.
+ *
+ * Who was woken may find the object taken again, by one that did not wait. On one worker that may go on for ever, as the
+ * other comes first each time. So one that has lost LOSSES times marks the row, and others that come then queue without an
+ * attempt, until it has the object or gives up. No wake is lost by that. Such a one joins, and then looks for the mark. The
+ * mark is taken away under the row's lock: if it is still seen, that happens after the join. What follows finds the one
+ * that has joined: the unlock, if the marked one has got the object, or the wake that it passes on, if it has given up.
+ * Either may take its time, if the marked one's worker is busy, so who is first looks again after a while, as ever, and
+ * that attempt does not ask for marks. Nor do threads and those that only try: the marked one goes on waiting then. A row
+ * has one mark: of two objects that share the row the second has to wait for it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,12 +32,14 @@
 enum {
     SPINS = 100,  /* about as long as a row's lock is held */
     YIELDS = 100, /* its holder may be waiting for this CPU */
+    LOSSES = 2,   /* how often one that was told may find the object taken */
 };
 
-#define SOON WEFT_MS                 /* how long the first of those that wait does not look again */
-#define LATER ((weft_span)10 * SOON) /* ... at most */
-#define MUCH_LATER (500 * WEFT_MS)   /* and the others */
-#define CLOCK_LOOK (250 * WEFT_MS)   /* how long a clock that is set goes unnoticed */
+#define SOON WEFT_MS                  /* how long the first of those that wait does not look again */
+#define LATER ((weft_span)100 * SOON) /* ... at most: each time it is twice as long */
+#define BEHIND (10 * WEFT_MS)         /* how long it leaves the object to one that is before it */
+#define MUCH_LATER (500 * WEFT_MS)    /* and the others */
+#define CLOCK_LOOK (250 * WEFT_MS)    /* how long a clock that is set goes unnoticed */
 
 struct wf_lot_waiter {
     const void *key;                   /* the fiber's own */
@@ -36,6 +47,7 @@ struct wf_lot_waiter {
     bool queued;                       /* guarded by: the row's lock, and all below */
     struct wf_lot_waiter *next, *prev; /* in the row; `next` also in the list of those that are being woken */
     bool told_off;                     /* the fiber's own: it has used up what it was told */
+    bool starved;                      /* the fiber's own: the row's mark is its own */
     weft_sem told;
 };
 
@@ -184,6 +196,27 @@ static bool is_first(struct wf_lot_waiter *me)
     return first == me || !first;
 }
 
+/* From now on others queue behind us. */
+static void mark(struct wf_lot_waiter *me)
+{
+    struct wf_lot_row *row = wf_lot_row(me->key);
+    lock(row);
+    if (!row->starved) {
+        __atomic_store_n(&row->starved, me->key, __ATOMIC_RELAXED);
+        me->starved = true;
+    }
+    unlock(row);
+}
+
+static void unmark(struct wf_lot_waiter *me)
+{
+    struct wf_lot_row *row = wf_lot_row(me->key);
+    me->starved = false;
+    lock(row);
+    __atomic_store_n(&row->starved, NULL, __ATOMIC_RELAXED);
+    unlock(row);
+}
+
 static int64_t nanoseconds(const struct timespec *t)
 {
     return t->tv_sec > INT64_MAX / WEFT_SEC / 4 ? INT64_MAX : t->tv_sec < 0 ? 0 : t->tv_sec * WEFT_SEC + t->tv_nsec;
@@ -238,11 +271,14 @@ static int take(struct wf_lot_waiter *me, void *object, enum wf_lot_kind kind, i
 {
     weft_span look = SOON;
     bool told = false; /* we were taken out, and have tried once since then */
-    int rc;
+    int rc = EBUSY, losses = 0;
     wf_lot_join(me, object, kind, false);
-    while ((rc = attempt(object)) == EBUSY) {
+    bool behind = kind != WF_LOT_SHARED && wf_lot_is_starved(object); /* who shares it may have it already */
+    while (behind || (rc = attempt(object)) == EBUSY) {
         if (told) {
             told = false;
+            if (++losses >= LOSSES && !me->starved && kind != WF_LOT_SHARED)
+                mark(me);
             wf_lot_join(me, object, kind, true);
             continue;
         }
@@ -250,14 +286,19 @@ static int take(struct wf_lot_waiter *me, void *object, enum wf_lot_kind kind, i
             rc = ETIMEDOUT;
             break;
         }
-        int waited = wf_lot_wait(me, earlier(wf_limit_time(limit), weft_in(is_first(me) ? look : MUCH_LATER)), deaf);
+        weft_span pause = !is_first(me) ? MUCH_LATER : behind ? BEHIND : look;
+        int waited = wf_lot_wait(me, earlier(wf_limit_time(limit), weft_in(pause)), deaf);
+        behind = false;
         if (waited == -ECANCELED) {
             rc = ECANCELED;
             break;
         }
         told = waited == 0;
-        look = look < LATER / 2 ? look * 2 : LATER;
+        if (!told)
+            look = look < LATER / 2 ? look * 2 : LATER;
     }
+    if (me->starved)
+        unmark(me);
     bool is_late = !told && wf_lot_leave(me); /* the wake was meant for another */
     if (is_late || rc != 0 || kind != WF_LOT_ALONE)
         wf_lot_wake(object, 1); /* or there is more for the next, and if not it is the first now, who looks again */

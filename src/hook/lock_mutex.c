@@ -2,6 +2,8 @@
  * hook/lock_mutex.c: the mutex; see lock.h.
  */
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,8 +13,14 @@
 /* Of a mutex's kind. */
 enum {
     TYPE = 3,     /* says whether its owner matters */
+    ROBUST = 16,  /* the kernel says in it if its owner has died */
     SHARED = 128, /* between processes */
 };
+
+/* Who owns a robust one, to the C library, from EOWNERDEAD to pthread_mutex_consistent; with a fiber's mark it is a bit. */
+#define INCONSISTENT INT_MAX
+#define INCONSISTENT_BIT INT_MIN
+#define NOT_RECOVERABLE (INT_MAX - 1) /* ... after an unlock without it, for good */
 
 static __thread int thread_id __attribute__((tls_model("initial-exec"))); /* as the C library has it; 0: not known */
 
@@ -61,33 +69,75 @@ static int owner_of(const pthread_mutex_t *m)
     return __atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
 }
 
+static bool is_robust(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & ROBUST;
+}
+
+static bool has_died(const pthread_mutex_t *m)
+{
+    return is_robust(m) && __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED;
+}
+
+/* The mark of the fiber that has it; 0: none has. What one leaves that has died with its process says nothing. */
+static int mark_of(const pthread_mutex_t *m)
+{
+    int mark = owner_of(m) & ~INCONSISTENT_BIT;
+    return is_owned(m) && wf_is_mark(mark) && !has_died(m) ? mark : 0;
+}
+
+static bool is_inconsistent(const pthread_mutex_t *m)
+{
+    return owner_of(m) & INCONSISTENT_BIT;
+}
+
 static void claim(pthread_mutex_t *m)
 {
-    if (is_owned(m))
+    if (!is_owned(m))
+        return;
+    if (owner_of(m) == INCONSISTENT)
+        __atomic_store_n(&m->__data.__owner, wf_mark(is_shared(m)) | INCONSISTENT_BIT, __ATOMIC_RELAXED);
+    else
         wf_claim(&m->__data.__owner, is_shared(m));
+}
+
+static void disclaim(pthread_mutex_t *m)
+{
+    if (is_inconsistent(m))
+        __atomic_store_n(&m->__data.__owner, INCONSISTENT, __ATOMIC_RELAXED);
+    else
+        wf_disclaim(&m->__data.__owner);
+}
+
+/* The C library has said so when the calling fiber took it. */
+static int taken(pthread_mutex_t *m, int rc)
+{
+    if (rc == 0 || rc == EOWNERDEAD)
+        claim(m);
+    return rc;
 }
 
 /* One that others have is EBUSY, also if it is another fiber of this thread, or something on it that is no fiber. */
 static int attempt(void *object)
 {
     pthread_mutex_t *m = object;
+    if (unlikely(is_robust(m)) && owner_of(m) == NOT_RECOVERABLE)
+        return ENOTRECOVERABLE; /* the C library's trylock would say so too, but leave it locked */
     if (!is_owned(m))
         return wf_real.pthread_mutex_trylock(m);
-    if (wf_is_mark(owner_of(m)))
+    if (mark_of(m) != 0)
         return EBUSY;
     int rc = wf_real.pthread_mutex_trylock(m);
     if (rc == 0 && type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
         wf_real.pthread_mutex_unlock(m);
         return EBUSY;
     }
-    if (rc == 0)
-        claim(m);
-    return rc;
+    return rc == EDEADLK ? EBUSY : taken(m, rc);
 }
 
 static bool is_mine(const pthread_mutex_t *m)
 {
-    return is_owned(m) && owner_of(m) == wf_mark(is_shared(m));
+    return mark_of(m) == wf_mark(is_shared(m));
 }
 
 /* Once more by its owner, who gets `otherwise` if that cannot be. */
@@ -110,7 +160,7 @@ int wf_mutex_lock(pthread_mutex_t *m, struct wf_limit limit, const void *caller)
 {
     if (is_mine(m))
         return take_again(m, EDEADLK);
-    int rc = attempt(m);
+    int rc = wf_lot_is_starved(m) && wf_lock_may_wait(caller) ? EBUSY : attempt(m);
     if (rc != EBUSY)
         return rc;
     if (wf_limit_is_wrong(limit))
@@ -118,32 +168,30 @@ int wf_mutex_lock(pthread_mutex_t *m, struct wf_limit limit, const void *caller)
     if (wf_lock_may_wait(caller))
         return wf_lot_take(m, WF_LOT_ALONE, attempt, limit, true);
     rc = limit.at ? wf_real.pthread_mutex_clocklock(m, limit.clock, limit.at) : wf_real.pthread_mutex_lock(m);
-    if (rc == 0)
-        claim(m);
-    return rc;
+    return taken(m, rc);
 }
 
 int wf_mutex_as_thread(pthread_mutex_t *m, int (*wait)(void *arg), void *arg)
 {
     bool mine = is_mine(m);
     if (mine)
-        wf_disclaim(&m->__data.__owner);
+        disclaim(m);
     int rc = wait(arg);
-    if (mine && !wf_is_mark(owner_of(m)))
+    if (mine && mark_of(m) == 0 && rc != ENOTRECOVERABLE)
         claim(m);
     return rc;
 }
 
 int wf_mutex_unlock(pthread_mutex_t *m)
 {
-    if (is_owned(m) && wf_is_mark(owner_of(m))) {
+    if (mark_of(m) != 0) {
         if (weft_hook_self() == 0 || !is_mine(m))
             return EPERM;
         if (type_of(m) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1) {
             m->__data.__count--;
-            return 0;
+            return is_inconsistent(m) ? ENOTRECOVERABLE : 0;
         }
-        wf_disclaim(&m->__data.__owner);
+        disclaim(m);
     }
     int rc = wf_real.pthread_mutex_unlock(m);
     if (rc == 0)
@@ -204,6 +252,16 @@ HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
     int rc = wf_real.pthread_mutex_unlock(m);
     if (rc == 0)
         weft_hook_held(-1);
+    return rc;
+}
+
+HOOK int pthread_mutex_consistent(pthread_mutex_t *m)
+{
+    if (!wf_locks_here() || !is_mine(m))
+        return wf_real.pthread_mutex_consistent(m);
+    disclaim(m);
+    int rc = wf_real.pthread_mutex_consistent(m);
+    claim(m);
     return rc;
 }
 

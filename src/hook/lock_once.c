@@ -4,12 +4,10 @@
  * forked, as what was begun before a fork is begun again. (Its own function keeps a list on the thread, which fibers would
  * mix up.)
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
@@ -19,9 +17,6 @@
 enum { BEGUN = 1, DONE = 2 };
 
 #define CLAIMED (-1) /* what is no error number: the caller is to call the function */
-
-#define ONCE_OBJECT "_ZSt15__once_callable"
-#define ONCE_FUNCTION "_ZSt11__once_call"
 
 static __thread pthread_once_t probe __attribute__((tls_model("initial-exec")));
 static __thread pthread_once_t probed __attribute__((tls_model("initial-exec")));
@@ -80,34 +75,6 @@ static void call(pthread_once_t *once, void (*fn)(void))
     settle(once, DONE);
 }
 
-/*
- * What std::call_once tells its function through, in variables of the thread: while we wait another fiber may change them,
- * and we may go on on another thread, which has its own.
- */
-struct callable {
-    void *object, *function;
-};
-
-static void **variable_here(const char *name)
-{
-    return dlsym(RTLD_DEFAULT, name);
-}
-
-static struct callable keep_callable(void)
-{
-    void **object = variable_here(ONCE_OBJECT), **function = variable_here(ONCE_FUNCTION);
-    return object && function ? (struct callable){*object, *function} : (struct callable){0};
-}
-
-static void put_back(struct callable c)
-{
-    void **object = variable_here(ONCE_OBJECT), **function = variable_here(ONCE_FUNCTION);
-    if (!object || !function)
-        return;
-    *object = c.object;
-    *function = c.function;
-}
-
 static int call_in_fiber(pthread_once_t *once, void (*fn)(void), const void *caller)
 {
     if (__atomic_load_n(once, __ATOMIC_ACQUIRE) & DONE) /* pairs with settle, and with the C library's */
@@ -119,9 +86,9 @@ static int call_in_fiber(pthread_once_t *once, void (*fn)(void), const void *cal
     }
     int rc = attempt(once);
     if (rc == EBUSY) {
-        struct callable c = keep_callable();
+        struct wf_callable c = wf_callable_keep(fn);
         rc = wf_lot_take(once, WF_LOT_SHARED, attempt, WF_NO_LIMIT, true);
-        put_back(c);
+        wf_callable_put_back(&c);
     }
     if (rc == CLAIMED)
         call(once, fn);

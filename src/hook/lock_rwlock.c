@@ -54,7 +54,7 @@ static int take_to_write(pthread_rwlock_t *l, struct wf_limit limit, const void 
 {
     if (wf_limit_is_wrong(limit))
         return EINVAL;
-    int rc = attempt_write(l);
+    int rc = wf_lot_is_starved(l) && wf_lock_may_wait(caller) ? EBUSY : attempt_write(l);
     if (rc != EBUSY)
         return rc;
     if (is_mine(l))

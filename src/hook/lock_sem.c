@@ -17,7 +17,7 @@ static int attempt(void *object)
 
 static int take(sem_t *s, struct wf_limit limit)
 {
-    int kept = errno, rc = attempt(s);
+    int kept = errno, rc = wf_lot_is_starved(s) ? EBUSY : attempt(s);
     errno = kept;
     if (rc == EBUSY)
         rc = wf_lot_take(s, WF_LOT_COUNTED, attempt, limit, false);

@@ -31,7 +31,7 @@
     X(pthread_rwlock_timedwrlock) X(pthread_rwlock_clockwrlock) X(pthread_rwlock_unlock) X(sem_wait) X(sem_trywait) \
     X(sem_timedwait) X(sem_clockwait) X(sem_post) X(pthread_once) X(pthread_join) X(mtx_lock) X(mtx_trylock) \
     X(mtx_timedlock) X(mtx_unlock) X(cnd_wait) X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) X(call_once) \
-    X(thrd_join) X(__cxa_guard_acquire) X(__cxa_guard_release) X(__cxa_guard_abort)
+    X(thrd_join) X(pthread_mutex_consistent) X(__cxa_guard_acquire) X(__cxa_guard_release) X(__cxa_guard_abort)
 /* clang-format on */
 
 /* Whether there is a hook of this name. */

@@ -177,6 +177,7 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
     X(int, pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *at), (m, at))                         \
     X(int, pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t clock, const struct timespec *at), (m, clock, at)) \
     X(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))                                                           \
+    X(int, pthread_mutex_consistent, (pthread_mutex_t * m), (m))                                                       \
     X(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t * m), (c, m))                                       \
     X(int, pthread_cond_timedwait, (pthread_cond_t * c, pthread_mutex_t * m, const struct timespec *at), (c, m, at))   \
     X(int, pthread_cond_clockwait,                                                                                     \

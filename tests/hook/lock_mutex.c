@@ -2,6 +2,8 @@
  * tests/hook/lock_mutex.c: mutexes, that fibers and threads share (WEFT_HOOK_LOCKS=1).
  */
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <threads.h>
 
 #include "hook/clock.h"
@@ -172,16 +174,24 @@ static void hold_robust(void *arg)
     CHECK_INT(pthread_mutex_unlock(arg), ==, 0);
 }
 
+static const int robust_types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};
+
+static void init_robust(pthread_mutex_t *m, int type, int shared)
+{
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, type);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutexattr_setpshared(&attr, shared);
+    CHECK_INT(pthread_mutex_init(m, &attr), ==, 0);
+    pthread_mutexattr_destroy(&attr);
+}
+
 STATEMENT(a_robust_mutex_tells_that_its_owner_has_died)
 {
-    static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};
     for (int i = 0; i < 3; i++) {
         pthread_mutex_t mutex;
-        pthread_mutexattr_t attr;
-        pthread_mutexattr_init(&attr);
-        pthread_mutexattr_settype(&attr, types[i]);
-        pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-        CHECK_INT(pthread_mutex_init(&mutex, &attr), ==, 0);
+        init_robust(&mutex, robust_types[i], PTHREAD_PROCESS_PRIVATE);
         end(begin_thread(die_with_it, &mutex));
         CHECK_INT(pthread_mutex_lock(&mutex), ==, EOWNERDEAD);
         CHECK_INT(pthread_mutex_consistent(&mutex), ==, 0);
@@ -191,6 +201,83 @@ STATEMENT(a_robust_mutex_tells_that_its_owner_has_died)
         CHECK_INT(pthread_mutex_lock(&mutex), ==, 0);
         CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
         end(other);
+        CHECK_INT(pthread_mutex_destroy(&mutex), ==, 0);
+    }
+}
+
+static void lock_and_exit(pthread_mutex_t *m)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(pthread_mutex_lock(m));
+    int state = -1;
+    CHECK_INT(waitpid(child, &state, 0), ==, child);
+    CHECK_INT(state, ==, 0);
+}
+
+STATEMENT(a_robust_mutex_tells_that_its_owners_process_has_died)
+{
+    for (int i = 0; i < 9; i++) {
+        pthread_mutex_t *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct timespec at = in_ms(CLOCK_REALTIME, 1000);
+        init_robust(m, robust_types[i % 3], PTHREAD_PROCESS_SHARED);
+        lock_and_exit(m);
+        CHECK_INT(i < 3   ? pthread_mutex_trylock(m)
+                  : i < 6 ? pthread_mutex_timedlock(m, &at)
+                          : pthread_mutex_lock(m),
+                  ==, EOWNERDEAD);
+        CHECK_INT(pthread_mutex_consistent(m), ==, 0);
+        CHECK_INT(pthread_mutex_unlock(m), ==, 0);
+        CHECK_INT(pthread_mutex_destroy(m), ==, 0);
+        munmap(m, sizeof *m);
+    }
+}
+
+STATEMENT(a_robust_mutex_whose_owner_has_died_is_the_next_ones)
+{
+    for (int i = 1; i < 3; i++) {
+        bool is_recursive = robust_types[i] == PTHREAD_MUTEX_RECURSIVE;
+        pthread_mutex_t mutex;
+        init_robust(&mutex, robust_types[i], PTHREAD_PROCESS_PRIVATE);
+        end(begin_thread(die_with_it, &mutex));
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, EOWNERDEAD);
+        for (int consistent = 0; consistent < 2; consistent++) {
+            check_strangers(&mutex);
+            CHECK_INT(pthread_mutex_lock(&mutex), ==, is_recursive ? 0 : EDEADLK);
+            check_strangers(&mutex);
+            if (is_recursive)
+                CHECK_INT(pthread_mutex_unlock(&mutex), ==, consistent ? 0 : ENOTRECOVERABLE);
+            check_strangers(&mutex);
+            CHECK_INT(pthread_mutex_consistent(&mutex), ==, consistent ? EINVAL : 0);
+        }
+        check_strangers(&mutex);
+        CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+        struct stranger s = {&mutex, -1, -1};
+        end(begin(meddle, &s));
+        CHECK_INT(s.unlocked, ==, EPERM);
+        CHECK_INT(s.tried, ==, 0);
+    }
+}
+
+static void lock_what_is_lost(void *arg)
+{
+    CHECK_INT(pthread_mutex_lock(arg), ==, ENOTRECOVERABLE);
+}
+
+STATEMENT(a_robust_mutex_that_is_not_made_consistent_is_lost)
+{
+    for (int i = 0; i < 3; i++) {
+        pthread_mutex_t mutex;
+        init_robust(&mutex, robust_types[i], PTHREAD_PROCESS_PRIVATE);
+        end(begin_thread(die_with_it, &mutex));
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, EOWNERDEAD);
+        CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+        for (int j = 0; j < 3; j++) {
+            end(begin(lock_what_is_lost, &mutex));
+            end(begin_thread(lock_what_is_lost, &mutex));
+        }
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, ENOTRECOVERABLE);
+        CHECK_INT(pthread_mutex_consistent(&mutex), ==, EINVAL);
         CHECK_INT(pthread_mutex_destroy(&mutex), ==, 0);
     }
 }
@@ -286,5 +373,7 @@ STATEMENT(the_mutexes_of_threads_h_are_waited_for)
 
 STATEMENTS(lock_mutex, who_locks_what_another_holds_in_recv_waits_for_it, a_thread_waits_for_what_a_flow_holds,
            a_recursive_mutex_is_free_after_as_many_unlocks, an_error_checking_mutex_knows_its_owner,
-           a_robust_mutex_tells_that_its_owner_has_died, a_timed_lock_ends_at_its_time_on_its_clock,
-           a_limit_that_is_wrong_is_told_where_one_would_wait, the_mutexes_of_threads_h_are_waited_for)
+           a_robust_mutex_tells_that_its_owner_has_died, a_robust_mutex_tells_that_its_owners_process_has_died,
+           a_robust_mutex_whose_owner_has_died_is_the_next_ones, a_robust_mutex_that_is_not_made_consistent_is_lost,
+           a_timed_lock_ends_at_its_time_on_its_clock, a_limit_that_is_wrong_is_told_where_one_would_wait,
+           the_mutexes_of_threads_h_are_waited_for)
