@@ -43,6 +43,7 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     if (flags == 0 && !from && !wf_wants_more(0) && has_ring())
         return receive_in_ring(fd, memory, bytes);
     if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
@@ -78,7 +79,7 @@ HOOK ssize_t recv(int fd, void *memory, size_t bytes, int flags)
 
 HOOK ssize_t read(int fd, void *memory, size_t bytes)
 {
-    if (likely(!wf_hooked_here()) || bytes == 0)
+    if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.read(fd, memory, bytes);
     int kept = errno;
     ssize_t n = recvfrom(fd, memory, bytes, 0, NULL, NULL);

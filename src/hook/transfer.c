@@ -5,12 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <weft/fiber.h>
 #include <weft/offload.h>
@@ -24,20 +28,40 @@ enum { AT_ONCE = 16 }; /* parts of one call that goes on after others */
 size_t wf_length(const struct iovec *parts, size_t count)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].iov_len > WF_MOST - bytes)
+            return WF_MOST;
         bytes += parts[i].iov_len;
+    }
     return bytes;
+}
+
+/*
+ * They look at the whole length before they cut it. Where the memory of programs ends is the kernel's to say: mincore(2) does before
+ * it finds that there is nowhere to put its answer.
+ */
+bool wf_is_refused(const void *memory, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
+    int kept = errno;
+    bool is = bytes > SSIZE_MAX ||
+              (mincore((void *)first, bytes + ((uintptr_t)memory - first), (unsigned char *)UINTPTR_MAX) != 0 &&
+               errno == ENOMEM);
+    errno = kept;
+    return is;
 }
 
 size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, size_t count, size_t skip)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < count && n < room; i++) {
+    size_t n = 0, most = WF_MOST - skip;
+    for (size_t i = 0; i < count && n < room && most > 0; i++) {
         if (skip >= parts[i].iov_len) {
             skip -= parts[i].iov_len;
             continue;
         }
-        to[n++] = (struct iovec){(char *)parts[i].iov_base + skip, parts[i].iov_len - skip};
+        size_t bytes = parts[i].iov_len - skip < most ? parts[i].iov_len - skip : most;
+        to[n++] = (struct iovec){(char *)parts[i].iov_base + skip, bytes};
+        most -= bytes;
         skip = 0;
     }
     return n;

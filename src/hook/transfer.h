@@ -40,10 +40,21 @@ static inline bool wf_wants_more(int flags)
     return flags & MSG_WAITALL || __atomic_load_n(&wf_low_marks, __ATOMIC_RELAXED);
 }
 
-/* The bytes of some parts together. */
+/* No call moves more than this, whatever it is given: read(2). */
+#define WF_MOST ((size_t)0x7ffff000)
+
+bool wf_is_refused(const void *memory, size_t bytes); /* more than WF_MOST */
+
+/* Whether read(2) and write(2) refuse so many bytes. The calls of sockets take what they can of them. */
+static inline bool wf_is_too_much(const void *memory, size_t bytes)
+{
+    return __builtin_expect(bytes > WF_MOST, 0) && wf_is_refused(memory, bytes);
+}
+
+/* The bytes of some parts together, as many as a call moves. */
 size_t wf_length(const struct iovec *parts, size_t count);
 
-/* Copies to `to` what comes after the first `skip` bytes of the parts, as far as there is room: how many parts that is. */
+/* Copies to `to` what comes after the first `skip` bytes of that, as far as there is room: how many parts that is. */
 size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, size_t count, size_t skip);
 
 #endif

@@ -28,6 +28,7 @@ HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const s
 {
     if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
         return wf_real.sendto(fd, memory, bytes, flags, to, size);
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     int kept = errno;
     ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
     if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN && errno != EINPROGRESS))
@@ -50,7 +51,7 @@ HOOK ssize_t send(int fd, const void *memory, size_t bytes, int flags)
 
 HOOK ssize_t write(int fd, const void *memory, size_t bytes)
 {
-    if (likely(!wf_hooked_here()) || bytes == 0)
+    if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.write(fd, memory, bytes);
     int kept = errno;
     ssize_t n = sendto(fd, memory, bytes, 0, NULL, 0);
