@@ -4,26 +4,18 @@
 #include "hook/transfer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weft/fiber.h>
-#include <weft/offload.h>
 
-#include "hook/away.h"
 #include "hook/real.h"
 #include "hook/wait.h"
-
-enum { AT_ONCE = 16 }; /* parts of one call that goes on after others */
 
 size_t wf_length(const struct iovec *parts, size_t count)
 {
@@ -139,9 +131,9 @@ static ssize_t receive_rest(int fd, struct msghdr *message, int flags, size_t do
         enum wf_wait next = wf_wait_ready(w, fd, POLLIN);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && !goes_on(w, fd)))
             break;
-        struct iovec left[AT_ONCE];
+        struct iovec left[WF_AT_ONCE];
         struct msghdr rest = {.msg_iov = left, .msg_control = message->msg_control, .msg_controllen = room};
-        rest.msg_iovlen = wf_parts_after(left, AT_ONCE, message->msg_iov, message->msg_iovlen, done);
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         ssize_t n = wf_real.recvmsg(fd, &rest, next == WF_WAIT_BLOCK ? flags : flags | MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN))
             break;
@@ -197,9 +189,9 @@ static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t
         enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && (w->events & POLLHUP || has_failed(w, fd))))
             break;
-        struct iovec left[AT_ONCE];
+        struct iovec left[WF_AT_ONCE];
         struct msghdr rest = {.msg_name = message->msg_name, .msg_namelen = message->msg_namelen, .msg_iov = left};
-        rest.msg_iovlen = wf_parts_after(left, AT_ONCE, message->msg_iov, message->msg_iovlen, done);
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         int how = flags | MSG_NOSIGNAL | (next == WF_WAIT_BLOCK ? 0 : MSG_DONTWAIT);
         ssize_t n = wf_real.sendmsg(fd, &rest, how);
         if (n < 0 && errno != EAGAIN)
@@ -267,155 +259,6 @@ ssize_t wf_send(int fd, const struct msghdr *message, int flags)
     }
 }
 
-/* Of a kind that may wait for a disk and for nothing else. */
-static bool is_file(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode);
-}
-
-/* What is no socket. */
-ssize_t wf_read_other(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    int kept = errno;
-    if (is_file(fd))
-        return wf_real.readv(fd, parts, count);
-    for (;;) {
-        ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
-        bool knows = n >= 0 || errno != EOPNOTSUPP;
-        if (n >= 0)
-            errno = kept;
-        if (n >= 0 || (knows && errno != EAGAIN))
-            return n;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
-        if (next == WF_WAIT_OVER && knows)
-            return -1;
-        if (next == WF_WAIT_OVER && errno != EAGAIN)
-            return -1;
-        if (next != WF_WAIT_AGAIN || !knows) { /* one that cannot be told not to wait has O_NONBLOCK, or is ready */
-            errno = kept;
-            return wf_real.readv(fd, parts, count);
-        }
-    }
-}
-
-/* What is left after `done` bytes, for one call. */
-static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, size_t done, size_t most)
-{
-    size_t n = wf_parts_after(left, AT_ONCE, parts, (size_t)count, done), kept = 0;
-    for (; kept < n && most > 0; kept++) {
-        if (left[kept].iov_len > most)
-            left[kept].iov_len = most;
-        most -= left[kept].iov_len;
-    }
-    return kept;
-}
-
-/* A write for a helper to make: to a terminal, which takes what it can and waits for the rest. */
-struct writing {
-    struct wf_away away;
-    int fd; /* a duplicate: what the caller has may be closed meanwhile */
-    size_t bytes;
-    ssize_t written;
-    char memory[];
-};
-
-static void write_there(struct wf_away *call)
-{
-    struct writing *w = (struct writing *)call;
-    w->written = wf_real.write(w->fd, w->memory, w->bytes);
-    int error = errno;
-    wf_real.close(w->fd);
-    errno = w->written < 0 ? error : 0;
-}
-
-static void let_go(struct wf_away *call)
-{
-    wf_real.close(((struct writing *)call)->fd);
-}
-
-static ssize_t write_away(int fd, const struct iovec *parts, int count)
-{
-    size_t bytes = wf_length(parts, (size_t)count), at = 0;
-    struct writing *w = malloc(sizeof *w + bytes);
-    if (!w)
-        return wf_fails(ENOMEM);
-    *w = (struct writing){
-        .away = {.make = write_there, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = bytes};
-    if (w->fd < 0) { /* none is to be had: then the worker waits */
-        free(w);
-        return wf_real.writev(fd, parts, count);
-    }
-    for (int i = 0; i < count; at += parts[i++].iov_len)
-        memcpy(w->memory + at, parts[i].iov_base, parts[i].iov_len);
-    if (!wf_away_to_its_end(&w->away, WEFT_OFFLOAD_CALL))
-        return -1;
-    ssize_t written = w->written;
-    free(w);
-    return written;
-}
-
-enum { SMALL = 256, ATOMIC = 4096 }; /* what a terminal that is ready has room for; what such a FIFO has */
-
-/* What cannot be told not to wait: it is polled, and given no more than it has room for. */
-static ssize_t write_polled(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    struct stat st = {0};
-    int kept = errno;
-    bool fifo = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode), terminal = S_ISCHR(st.st_mode);
-    for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER && errno != EAGAIN)
-            return done > 0 ? (ssize_t)done : -1;
-        errno = kept;
-        if (next == WF_WAIT_AGAIN && terminal && bytes > SMALL)
-            return write_away(fd, parts, count);
-        if (next != WF_WAIT_AGAIN || !fifo) /* it has O_NONBLOCK, or is ready */
-            return wf_real.writev(fd, parts, count);
-        struct iovec left[AT_ONCE];
-        ssize_t n = wf_real.writev(fd, left, (int)rest_of(left, parts, count, done, ATOMIC));
-        if (n < 0)
-            return done > 0 ? (ssize_t)done : -1;
-        done += (size_t)n;
-        if (done == bytes)
-            return (ssize_t)done;
-    }
-}
-
-ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    size_t done = 0;
-    int kept = errno;
-    if (is_file(fd))
-        return wf_real.writev(fd, parts, count);
-    for (;;) {
-        struct iovec left[AT_ONCE];
-        bool first = done == 0;
-        size_t parts_left = first ? (size_t)count : wf_parts_after(left, AT_ONCE, parts, (size_t)count, done);
-        ssize_t n = wf_real.pwritev2(fd, first ? parts : left, (int)parts_left, -1, RWF_NOWAIT);
-        if (n < 0 && errno == EOPNOTSUPP) {
-            errno = kept;
-            return write_polled(fd, parts, count);
-        }
-        if (n >= 0)
-            errno = kept;
-        if (n > 0)
-            done += (size_t)n;
-        if (n == 0 || (n > 0 && done == wf_length(parts, (size_t)count)) || (n < 0 && errno != EAGAIN))
-            return done > 0 ? (ssize_t)done : n;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER)
-            return done > 0 ? (ssize_t)done : -1;
-        if (next == WF_WAIT_BLOCK) {
-            errno = kept;
-            return first ? wf_real.writev(fd, parts, count) : (ssize_t)done;
-        }
-    }
-}
-
 /* Calls without a byte, and wrong ones, are the system's: they do not wait. */
 static bool is_odd(int count)
 {
@@ -428,7 +271,7 @@ static bool is_odd(int count)
  */
 ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count) || is_file(fd))
+    if (is_odd(count) || wf_is_file(fd))
         return wf_real.readv(fd, parts, count);
     int kept = errno;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
@@ -451,7 +294,7 @@ ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
 
 ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count) || is_file(fd))
+    if (is_odd(count) || wf_is_file(fd))
         return wf_real.writev(fd, parts, count);
     int kept = errno;
     if (wf_option(fd, SO_TYPE) < 0)

@@ -18,9 +18,11 @@ ssize_t wf_send(int fd, const struct msghdr *message, int flags);
 ssize_t wf_read_parts(int fd, const struct iovec *parts, int count);
 ssize_t wf_write_parts(int fd, const struct iovec *parts, int count);
 
-/* What is no socket. */
+/* What is no socket: other.c. */
 ssize_t wf_read_other(int fd, const struct iovec *parts, int count);
 ssize_t wf_write_other(int fd, const struct iovec *parts, int count);
+
+bool wf_is_file(int fd); /* of a kind that may wait for a disk and for nothing else */
 
 struct wf_waiting;
 /*
@@ -39,6 +41,8 @@ static inline bool wf_wants_more(int flags)
 {
     return flags & MSG_WAITALL || __atomic_load_n(&wf_low_marks, __ATOMIC_RELAXED);
 }
+
+enum { WF_AT_ONCE = 16 }; /* parts of one call that goes on after others */
 
 /* No call moves more than this, whatever it is given: read(2). */
 #define WF_MOST ((size_t)0x7ffff000)
