@@ -197,6 +197,8 @@ static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t
         if (n < 0 && errno != EAGAIN)
             break;
         done += n > 0 ? (size_t)n : 0;
+        if (n > 0 && w->looks_again && w->until.ns != WEFT_FOREVER.ns)
+            w->begun = false; /* between UNIX sockets SO_SNDTIMEO is for every piece */
     }
     errno = kept;
     return (ssize_t)done;

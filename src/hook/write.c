@@ -129,6 +129,9 @@ static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
     return wf_real.sendfile(to, from, offset, bytes);
 }
 
+/* The kernel sends a file in such pieces, and SO_SNDTIMEO is for each: it ends when none of one went out for so long. */
+enum { PIECE = 64 << 10 };
+
 HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
@@ -143,12 +146,17 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
         return sendfile_to_pipe(to, from, offset, bytes);
     size_t done = 0;
     ptrdiff_t n = 0;
+    bool limited = w.until.ns != WEFT_FOREVER.ns;
     while (done < bytes) {
-        n = weft_sendfile(to, from, offset, bytes - done, w.until);
+        size_t piece = limited && bytes - done > PIECE ? PIECE : bytes - done;
+        n = weft_sendfile(to, from, offset, piece, w.until);
         if (n <= 0)
             break;
         done += (size_t)n;
+        if (limited && wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN)
+            break;
     }
+    errno = kept;
     return done > 0 ? (ssize_t)done : told(n, to);
 }
 
