@@ -19,14 +19,14 @@
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendmsg(fd, message, flags);
     return wf_send(fd, message, flags);
 }
 
 HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
 {
-    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendto(fd, memory, bytes, flags, to, size);
     bytes = bytes < WF_MOST ? bytes : WF_MOST;
     int kept = errno;

@@ -1,6 +1,6 @@
 /*
  * tests/hook/pieces.c: what SO_SNDTIMEO limits if a call sends more than there is room for, and somebody takes it slowly: all of the
- * call, or each of the pieces that the kernel sends it in.
+ * call, or each of the pieces that the kernel sends it in. And urgent data.
  */
 #include "hook/peer.h"
 
@@ -124,6 +124,34 @@ STATEMENT(of_a_file_that_goes_over_tcp_every_piece_may_wait_for_as_long_as_the_t
     close(file);
 }
 
-STATEMENTS(pieces, between_unix_sockets_every_piece_may_wait_for_as_long_as_the_timeout_says,
+STATEMENT(urgent_data_waits_for_room)
+{
+    for (int how = 0; how < 4; how++) {
+        int pair[2];
+        if (how < 2)
+            tcp_pair(pair);
+        else
+            unix_pair(pair, SOCK_STREAM);
+        size_t bytes = fill(pair[1]);
+        struct msghdr m = {.msg_iov = &(struct iovec){"xyz", 3}, .msg_iovlen = 1};
+        set_timeout(pair[1], SO_SNDTIMEO, LIMIT);
+        double start = now_ms();
+        CHECK_ERRNO(how % 2 ? sendmsg(pair[1], &m, MSG_OOB) : send(pair[1], "xyz", 3, MSG_OOB), EAGAIN);
+        CHECK_AFTER(start, LIMIT);
+        set_timeout(pair[1], SO_SNDTIMEO, 0);
+        struct reader r = {.fd = pair[0], .after_ms = PAUSE, .chunk = PIECE, .most = bytes, .keep = true};
+        struct flow *reads = begin(read_slowly, &r);
+        CHECK_INT(how % 2 ? sendmsg(pair[1], &m, MSG_OOB) : send(pair[1], "xyz", 3, MSG_OOB), ==, 3);
+        end(reads);
+        char text[8] = "";
+        CHECK_INT(recv(pair[0], text, 2, MSG_WAITALL), ==, 2);
+        CHECK_INT(recv(pair[0], text + 2, 1, MSG_OOB), ==, 1);
+        CHECK_STR(text, "xyz");
+        close_pair(pair);
+    }
+}
+
+STATEMENTS(pieces, urgent_data_waits_for_room,
+           between_unix_sockets_every_piece_may_wait_for_as_long_as_the_timeout_says,
            over_tcp_all_of_the_call_may_wait_for_as_long_as_the_timeout_says,
            of_a_file_that_goes_over_tcp_every_piece_may_wait_for_as_long_as_the_timeout_says)
