@@ -7,9 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <termios.h>
 #include <unistd.h>
@@ -161,6 +165,21 @@ static ssize_t read_terminal(int fd, const struct iovec *parts, int count, const
     return wf_real.readv(fd, parts, count);
 }
 
+/*
+ * Of a FIFO that nobody has written to since it was opened poll(2) says nothing, and a read says that it ends: vmsplice(2) does so
+ * too, and can be told not to wait. What is there is left to a read. (Who may write has a writer, and to him vmsplice(2) would
+ * write.) False: it is to be waited for.
+ */
+static bool has_ended(int fd, const struct iovec *parts, int count, ssize_t *result)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int kept = errno;
+    bool looks = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && wf_real.poll(&p, 1, 0) == 0;
+    *result = looks ? vmsplice(fd, parts, (size_t)count, SPLICE_F_NONBLOCK) : -1;
+    errno = kept;
+    return *result >= 0;
+}
+
 /* What cannot be told not to wait. */
 static ssize_t read_polled(int fd, const struct iovec *parts, int count)
 {
@@ -171,6 +190,9 @@ static ssize_t read_polled(int fd, const struct iovec *parts, int count)
     errno = kept;
     if (terminal)
         return read_terminal(fd, parts, count, &how, st.st_rdev);
+    ssize_t n;
+    if (S_ISFIFO(st.st_mode) && has_ended(fd, parts, count, &n))
+        return n;
     return read_ready(fd, parts, count, &(struct wf_waiting){0});
 }
 
@@ -212,6 +234,61 @@ static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, 
     return kept;
 }
 
+/* How much can be added to what an event descriptor has; what is none says that all can. */
+static uint64_t room_of(int fd)
+{
+    char name[64], text[512];
+    int kept = errno;
+    uint64_t count = 0;
+    snprintf(name, sizeof name, "/proc/thread-self/fdinfo/%d", fd);
+    int info = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = info < 0 ? -1 : wf_real.read(info, text, sizeof text - 1);
+    if (info >= 0)
+        wf_real.close(info);
+    if (n > 0) {
+        text[n] = '\0';
+        const char *field = strstr(text, "eventfd-count:");
+        count = field ? strtoull(field + strlen("eventfd-count:"), NULL, 16) : 0;
+    }
+    errno = kept;
+    return UINT64_MAX - 1 - count;
+}
+
+/* The kernel looks at what a signal mask would be before it finds that nothing is to be done with it. */
+static bool is_memory(const void *at)
+{
+    int kept = errno;
+    bool is = syscall(SYS_rt_sigprocmask, -1, at, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+    errno = kept;
+    return is;
+}
+
+/*
+ * An event descriptor takes a number if there is room for it; poll(2) tells whether there is for 1, and nothing tells when there
+ * is more. Who is refused, or adds nothing, is not made to wait.
+ */
+static ssize_t write_event(int fd, const struct iovec *part)
+{
+    struct wf_waiting w = {0};
+    uint64_t value = 0;
+    int kept = errno, rc = -ETIMEDOUT;
+    enum wf_wait next = WF_WAIT_AGAIN;
+    if (part->iov_len >= sizeof value && is_memory(part->iov_base))
+        memcpy(&value, part->iov_base, sizeof value);
+    while (value != 0 && value != UINT64_MAX && rc == -ETIMEDOUT) {
+        next = wf_wait_ready(&w, fd, POLLOUT);
+        if (next != WF_WAIT_AGAIN || value == 1 || room_of(fd) >= value)
+            break;
+        rc = weft_wait_fd(fd, POLLPRI, weft_in(LOOK_AGAIN)); /* it may be closed meanwhile */
+    }
+    if (rc < 0 && rc != -ETIMEDOUT)
+        return wf_fails(-rc);
+    if (next == WF_WAIT_OVER && errno != EAGAIN)
+        return -1;
+    errno = kept;
+    return wf_real.write(fd, part->iov_base, part->iov_len);
+}
+
 enum { SMALL = 256, ATOMIC = 4096 }; /* what a terminal that is ready has room for; what such a FIFO has */
 
 /* What cannot be told not to wait: it is polled, and given no more than it has room for. */
@@ -221,6 +298,8 @@ static ssize_t write_polled(int fd, const struct iovec *parts, int count)
     struct stat st = {0};
     int kept = errno;
     bool fifo = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode), terminal = S_ISCHR(st.st_mode);
+    if ((st.st_mode & S_IFMT) == 0 && count == 1)
+        return write_event(fd, parts);
     for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {
         enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
         if (next == WF_WAIT_OVER && errno != EAGAIN)
