@@ -85,7 +85,7 @@ HOOK int eventfd_write(int fd, eventfd_t value)
 
 HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT || count == 0)
         return wf_real.sendmmsg(fd, messages, count, flags);
     int kept = errno;
     unsigned n = 0;
@@ -95,7 +95,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
             break;
         messages[n].msg_len = (unsigned)bytes;
     }
-    if (n == 0 && count > 0)
+    if (n == 0)
         return -1;
     errno = kept;
     return (int)n;
