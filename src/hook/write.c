@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <weft/io.h>
 
@@ -138,12 +139,17 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     struct stat st;
     int kept = errno;
     if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
-        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes > SSIZE_MAX || kind_of(from) == S_IFDIR) {
+        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes == 0 || bytes > SSIZE_MAX ||
+        kind_of(from) == S_IFDIR) {
         errno = kept;
         return wf_real.sendfile(to, from, offset, bytes);
     }
     if (S_ISFIFO(st.st_mode))
         return sendfile_to_pipe(to, from, offset, bytes);
+    if (wf_real.sendfile(to, from, offset, 0) <
+        0) /* the kernel is first to look at what it was given, and sends nothing */
+        return -1;
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     size_t done = 0;
     ptrdiff_t n = 0;
     bool limited = w.until.ns != WEFT_FOREVER.ns;
@@ -167,12 +173,18 @@ HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
 
 #define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
 
+/* Whether it is given a place in what has none. */
+static bool is_misplaced(int fd, const off64_t *at)
+{
+    return at && lseek(fd, 0, SEEK_CUR) < 0;
+}
+
 /* A call that can only fail is the system's. */
 static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
 {
     bool out_of = kind_of(from) == S_IFIFO, into = kind_of(to) == S_IFIFO;
     struct stat a, b;
-    return (!out_of && !into) || (out_of && from_at) || (into && to_at) ||
+    return (!out_of && !into) || is_misplaced(from, from_at) || is_misplaced(to, to_at) ||
            (fcntl(from, F_GETFL) & O_ACCMODE) == O_WRONLY || (fcntl(to, F_GETFL) & O_ACCMODE) == O_RDONLY ||
            (out_of && into && fstat(from, &a) == 0 && fstat(to, &b) == 0 && a.st_ino == b.st_ino &&
             a.st_dev == b.st_dev);

@@ -280,6 +280,8 @@ STATEMENT(a_splice_that_cannot_be_fails_at_once)
     CHECK_ERRNO(splice(one[0], NULL, two[1], NULL, 100, 0), EINVAL);
     CHECK_ERRNO(splice(pipefd[0], NULL, pipefd[1], NULL, 100, 0), EINVAL);
     CHECK_ERRNO(splice(pipefd[0], &at, one[0], NULL, 100, 0), ESPIPE);
+    CHECK_ERRNO(splice(one[0], &at, pipefd[1], NULL, 100, 0), EINVAL);
+    CHECK_ERRNO(splice(pipefd[0], NULL, one[0], &at, 100, 0), EINVAL);
     CHECK_ERRNO(splice(-1, NULL, pipefd[1], NULL, 100, 0), EBADF);
     CHECK_ERRNO(splice(pipefd[1], NULL, one[1], NULL, 100, 0), EBADF);
     CHECK_INT(splice(one[0], NULL, pipefd[1], NULL, 0, 0), ==, 0);
@@ -427,7 +429,31 @@ STATEMENT(sendfile_refuses_directories_and_sizes_that_are_none)
     close(file);
 }
 
-STATEMENTS(kinds, a_read_of_a_terminal_waits, a_read_of_what_happens_to_files_waits, a_read_of_signals_waits,
+STATEMENT(sendfile_refuses_what_has_no_places_and_what_is_no_memory)
+{
+    int pair[2], pipefd[2], file = memfd_create("file", MFD_CLOEXEC);
+    off_t at = 0;
+    CHECK_INT(write(file, "abc", 3), ==, 3);
+    unix_pair(pair, SOCK_STREAM);
+    CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
+    CHECK_INT(write(pipefd[1], "abc", 3), ==, 3);
+    CHECK_ERRNO(sendfile(pair[0], -1, NULL, 0), EBADF);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], NULL, 0), EINVAL);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], NULL, 3), EINVAL);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], &at, 3), ESPIPE);
+    CHECK_ERRNO(sendfile(pair[0], pair[1], &at, 3), ESPIPE);
+    if (!STATEMENT_ASAN) /* which looks at the memory itself */
+        CHECK_ERRNO(sendfile(pair[0], file, nowhere, 3), EFAULT);
+    CHECK_ERRNO(recv(pair[1], (char[1]){0}, 1, MSG_DONTWAIT), EAGAIN);
+    CHECK_INT(sendfile(pair[0], file, &at, 10), ==, 3);
+    CHECK_INT(at, ==, 3);
+    close_pair(pair);
+    close_pair(pipefd);
+    close(file);
+}
+
+STATEMENTS(kinds, sendfile_refuses_what_has_no_places_and_what_is_no_memory, a_read_of_a_terminal_waits,
+           a_read_of_what_happens_to_files_waits, a_read_of_signals_waits,
            files_and_devices_are_read_and_written_at_once, an_event_is_waited_for,
            an_event_waits_until_there_is_room_for_all_of_it, an_event_that_can_be_none_is_refused_at_once,
            a_fifo_that_nobody_writes_to_has_ended_and_one_that_somebody_may_is_waited_for,
