@@ -254,15 +254,6 @@ static uint64_t room_of(int fd)
     return UINT64_MAX - 1 - count;
 }
 
-/* The kernel looks at what a signal mask would be before it finds that nothing is to be done with it. */
-static bool is_memory(const void *at)
-{
-    int kept = errno;
-    bool is = syscall(SYS_rt_sigprocmask, -1, at, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
-    errno = kept;
-    return is;
-}
-
 /*
  * An event descriptor takes a number if there is room for it; poll(2) tells whether there is for 1, and nothing tells when there
  * is more. Who is refused, or adds nothing, is not made to wait.
@@ -273,7 +264,7 @@ static ssize_t write_event(int fd, const struct iovec *part)
     uint64_t value = 0;
     int kept = errno, rc = -ETIMEDOUT;
     enum wf_wait next = WF_WAIT_AGAIN;
-    if (part->iov_len >= sizeof value && is_memory(part->iov_base))
+    if (part->iov_len >= sizeof value && wf_is_memory(part->iov_base))
         memcpy(&value, part->iov_base, sizeof value);
     while (value != 0 && value != UINT64_MAX && rc == -ETIMEDOUT) {
         next = wf_wait_ready(&w, fd, POLLOUT);

@@ -61,7 +61,7 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
                                     flags, (size_t)n, &w);
             return n;
         }
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
+        enum wf_wait next = wf_wait_data(&w, fd, flags);
         if (next == WF_WAIT_OVER)
             return -1;
         if (next == WF_WAIT_BLOCK) {

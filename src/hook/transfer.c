@@ -10,12 +10,16 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <weft/fiber.h>
+#include <weft/io.h>
 
 #include "hook/real.h"
 #include "hook/wait.h"
+
+#define LOOK_AGAIN (5 * WEFT_MS) /* at what nothing tells of */
 
 size_t wf_length(const struct iovec *parts, size_t count)
 {
@@ -57,6 +61,15 @@ size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, 
         skip = 0;
     }
     return n;
+}
+
+/* The kernel looks at what a signal mask would be before it finds that nothing is to be done with it. */
+bool wf_is_memory(const void *at)
+{
+    int kept = errno;
+    bool is = syscall(SYS_rt_sigprocmask, -1, at, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+    errno = kept;
+    return is;
 }
 
 static bool is_stream(int fd)
@@ -102,13 +115,18 @@ static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done,
     bool waits = wf_option(fd, SO_DOMAIN) != AF_UNIX; /* there it does not */
     if (!waits || (!w->begun && wf_wait_begin(w, fd, POLLIN) != WF_WAIT_AGAIN))
         return (ssize_t)done;
+    bool moves = wf_option(fd, SO_PEEK_OFF) >= 0; /* then one begins where the last has ended */
     for (weft_span pause = 100 * WEFT_US; done < bytes; pause = pause < 5 * WEFT_MS ? 2 * pause : pause) {
         struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+        struct iovec left[WF_AT_ONCE];
+        struct msghdr rest = {.msg_iov = left};
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         int over = wf_real.poll(&p, 1, 0);
-        ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
+        ssize_t n = wf_real.recvmsg(fd, moves ? &rest : message, flags | MSG_DONTWAIT);
         if (n > 0)
-            done = (size_t)n;
-        if (n <= 0 || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
+            done = moves ? done + (size_t)n : (size_t)n;
+        bool none = n == 0 || (n < 0 && (!moves || errno != EAGAIN));
+        if (none || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
             break;
     }
     return (ssize_t)done;
@@ -154,11 +172,23 @@ ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, 
     return receive_rest(fd, message, flags, done, w, 0);
 }
 
+enum wf_wait wf_wait_data(struct wf_waiting *w, int fd, int flags)
+{
+    if (likely(!(flags & MSG_PEEK && w->events & POLLIN)))
+        return wf_wait_ready(w, fd, POLLIN);
+    weft_time soon = weft_in(LOOK_AGAIN);
+    int kept = errno, rc = weft_now().ns >= w->until.ns ? -EAGAIN : 0;
+    if (rc == 0)
+        rc = weft_wait_fd(fd, POLLPRI, soon.ns < w->until.ns ? soon : w->until); /* it may be closed meanwhile */
+    errno = rc < 0 && rc != -ETIMEDOUT ? -rc : kept;
+    return rc < 0 && rc != -ETIMEDOUT ? WF_WAIT_OVER : WF_WAIT_AGAIN;
+}
+
 ssize_t wf_receive(int fd, struct msghdr *message, int flags)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    size_t room = flags & MSG_WAITALL ? message->msg_controllen : 0;
+    size_t room = flags & MSG_WAITALL && wf_is_memory(&message->msg_controllen) ? message->msg_controllen : 0;
     for (;;) { /* what it was given is looked at when the kernel has: it may be no memory */
         ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
         if (n >= 0) {
@@ -170,7 +200,7 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
         }
         if (errno != EAGAIN)
             return -1;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
+        enum wf_wait next = wf_wait_data(&w, fd, flags);
         if (next == WF_WAIT_OVER)
             return -1;
         if (next == WF_WAIT_BLOCK) {

@@ -12,6 +12,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "hook/wait.h"
+
 /* In a fiber. As the system's, but that the fiber waits. */
 ssize_t wf_receive(int fd, struct msghdr *message, int flags);
 ssize_t wf_send(int fd, const struct msghdr *message, int flags);
@@ -24,7 +26,9 @@ ssize_t wf_write_other(int fd, const struct iovec *parts, int count);
 
 bool wf_is_file(int fd); /* of a kind that may wait for a disk and for nothing else */
 
-struct wf_waiting;
+/* wf_wait_ready for POLLIN. What is there may have been peeked at (SO_PEEK_OFF), and nothing tells of more. */
+enum wf_wait wf_wait_data(struct wf_waiting *w, int fd, int flags);
+
 /*
  * After `done` bytes: the rest of what MSG_WAITALL or SO_RCVLOWAT asks for, which one may do whom wf_wants_more is true for;
  * and of what a blocking call is to send.
@@ -54,6 +58,9 @@ static inline bool wf_is_too_much(const void *memory, size_t bytes)
 {
     return __builtin_expect(bytes > WF_MOST, 0) && wf_is_refused(memory, bytes);
 }
+
+/* Whether there are 8 bytes at a place for the kernel to read: one that it must find out before we look there ourselves. */
+bool wf_is_memory(const void *at);
 
 /* The bytes of some parts together, as many as a call moves. */
 size_t wf_length(const struct iovec *parts, size_t count);
