@@ -2,6 +2,7 @@
  * hook/read.c: the names that read.
  */
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
 
 #include <weft/io.h>
@@ -45,6 +46,7 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     if (flags == 0 && !from && !wf_wants_more(0) && has_ring())
         return receive_in_ring(fd, memory, bytes);
     if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
@@ -61,7 +63,7 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
                                     flags, (size_t)n, &w);
             return n;
         }
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
+        enum wf_wait next = wf_wait_data(&w, fd, flags);
         if (next == WF_WAIT_OVER)
             return -1;
         if (next == WF_WAIT_BLOCK) {
@@ -80,7 +82,7 @@ HOOK ssize_t recv(int fd, void *memory, size_t bytes, int flags)
 
 HOOK ssize_t read(int fd, void *memory, size_t bytes)
 {
-    if (likely(!wf_hooked_here()) || bytes == 0)
+    if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.read(fd, memory, bytes);
     int kept = errno;
     ssize_t n = recvfrom(fd, memory, bytes, 0, NULL, NULL);
@@ -134,15 +136,21 @@ HOOK int eventfd_read(int fd, eventfd_t *value)
     return read(fd, value, sizeof *value) == (ssize_t)sizeof *value ? 0 : -1;
 }
 
-/* One after the other, as the kernel does: the time is looked at after each, and what came before a failure counts. */
-HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *limit)
+/* What is left of a batch's own time. */
+static struct timespec left_until(weft_time until)
 {
-    if (likely(!wf_hooked_here()) || flags & NO_WAIT)
-        return wf_real.recvmmsg(fd, messages, count, flags, limit);
+    int64_t left = until.ns - weft_now().ns;
+    left = left < 0 ? 0 : left;
+    return (struct timespec){left / WEFT_SEC, left % WEFT_SEC};
+}
+
+/* Messages of a stream that each wait for more than there is. */
+static int receive_one_by_one(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *limit)
+{
     if (limit && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= WEFT_SEC))
         return wf_fails(EINVAL);
     weft_time until = limit ? wf_ahead(limit->tv_sec, limit->tv_nsec) : WEFT_FOREVER;
-    int kept = errno, each = flags & ~MSG_WAITFORONE;
+    int each = flags & ~MSG_WAITFORONE;
     unsigned n = 0;
     while (n < count) {
         ssize_t bytes = recvmsg(fd, &messages[n].msg_hdr, each);
@@ -151,18 +159,81 @@ HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, s
         messages[n++].msg_len = (unsigned)bytes;
         if (flags & MSG_WAITFORONE)
             each |= MSG_DONTWAIT;
-        if (limit && weft_now().ns >= until.ns)
-            break;
-        if (messages[n - 1].msg_hdr.msg_flags & MSG_OOB)
+        if (weft_now().ns >= until.ns || messages[n - 1].msg_hdr.msg_flags & MSG_OOB)
             break;
     }
-    if (limit && n > 0) {
-        int64_t left = until.ns - weft_now().ns;
-        left = left < 0 ? 0 : left;
-        *limit = (struct timespec){left / WEFT_SEC, left % WEFT_SEC};
-    }
-    if (n == 0 && count > 0)
-        return -1;
+    if (limit && n > 0)
+        *limit = left_until(until);
+    return n > 0 ? (int)n : -1;
+}
+
+/* Whether POLLERR may be for something in the error queue, which is no error. */
+static bool has_error_queue(int fd)
+{
+    int v4 = 0, v6 = 0, kept = errno;
+    socklen_t size = sizeof v4;
+    getsockopt(fd, IPPROTO_IP, IP_RECVERR, &v4, &size);
+    size = sizeof v6;
+    getsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &v6, &size);
     errno = kept;
-    return (int)n;
+    return v4 > 0 || v6 > 0 || wf_option(fd, SO_TIMESTAMPING) > 0;
+}
+
+/* Waits for another message. After others an error is for the next call: it is left where it is. */
+static enum wf_wait wait_for_message(struct wf_waiting *w, int fd, bool after_others)
+{
+    enum wf_wait next = wf_wait_ready(w, fd, POLLIN);
+    return next == WF_WAIT_AGAIN && after_others && w->events & POLLERR && !has_error_queue(fd) ? WF_WAIT_OVER : next;
+}
+
+static bool has_enough(const struct mmsghdr *messages, unsigned n, unsigned count, int flags)
+{
+    return n == count || (n > 0 && (flags & MSG_WAITFORONE || messages[n - 1].msg_hdr.msg_flags & MSG_OOB));
+}
+
+/*
+ * The kernel takes what is there. It looks at the time after each message, and keeps an error that comes after some of them for
+ * the next call. The fiber waits for the rest.
+ */
+static int receive_messages(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *limit)
+{
+    struct wf_waiting w = {0};
+    bool first = true;
+    weft_time until = WEFT_FOREVER;
+    unsigned n = 0;
+    for (enum wf_wait next = WF_WAIT_AGAIN;; first = false) {
+        int how = next == WF_WAIT_BLOCK ? flags : flags | MSG_DONTWAIT;
+        struct timespec left = left_until(until), *time = first || !limit ? limit : &left;
+        int more = wf_real.recvmmsg(fd, messages + n, count - n, how, time);
+        if (more < 0 && errno != EAGAIN)
+            break;
+        n += more > 0 ? (unsigned)more : 0;
+        if (more > 0 && time == &left)
+            *limit = left;
+        if (next == WF_WAIT_BLOCK || has_enough(messages, n, count, flags) ||
+            (more > 0 && time && time->tv_sec == 0 && time->tv_nsec == 0))
+            break;
+        if (more > 0) /* each has SO_RCVTIMEO for itself */
+            w = (struct wf_waiting){0};
+        if (first && limit)
+            until = wf_ahead(limit->tv_sec, limit->tv_nsec);
+        next = wait_for_message(&w, fd, n > 0);
+        if (next == WF_WAIT_OVER)
+            break;
+    }
+    return n > 0 ? (int)n : -1;
+}
+
+HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *limit)
+{
+    if (likely(!wf_hooked_here()) || flags & NO_WAIT || count == 0)
+        return wf_real.recvmmsg(fd, messages, count, flags, limit);
+    int kept = errno, n;
+    if (wf_wants_more(flags) && wf_option(fd, SO_TYPE) == SOCK_STREAM)
+        n = receive_one_by_one(fd, messages, count, flags, limit);
+    else
+        n = receive_messages(fd, messages, count, flags, limit);
+    if (n >= 0)
+        errno = kept;
+    return n;
 }

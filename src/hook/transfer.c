@@ -4,43 +4,72 @@
 #include "hook/transfer.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <weft/fiber.h>
-#include <weft/offload.h>
+#include <weft/io.h>
 
-#include "hook/away.h"
 #include "hook/real.h"
 #include "hook/wait.h"
 
-enum { AT_ONCE = 16 }; /* parts of one call that goes on after others */
+#define LOOK_AGAIN (5 * WEFT_MS) /* at what nothing tells of */
 
 size_t wf_length(const struct iovec *parts, size_t count)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].iov_len > WF_MOST - bytes)
+            return WF_MOST;
         bytes += parts[i].iov_len;
+    }
     return bytes;
+}
+
+/*
+ * They look at the whole length before they cut it. Where the memory of programs ends is the kernel's to say: mincore(2) does before
+ * it finds that there is nowhere to put its answer.
+ */
+bool wf_is_refused(const void *memory, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1);
+    int kept = errno;
+    bool is = bytes > SSIZE_MAX ||
+              (mincore((void *)first, bytes + ((uintptr_t)memory - first), (unsigned char *)UINTPTR_MAX) != 0 &&
+               errno == ENOMEM);
+    errno = kept;
+    return is;
 }
 
 size_t wf_parts_after(struct iovec *to, size_t room, const struct iovec *parts, size_t count, size_t skip)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < count && n < room; i++) {
+    size_t n = 0, most = WF_MOST - skip;
+    for (size_t i = 0; i < count && n < room && most > 0; i++) {
         if (skip >= parts[i].iov_len) {
             skip -= parts[i].iov_len;
             continue;
         }
-        to[n++] = (struct iovec){(char *)parts[i].iov_base + skip, parts[i].iov_len - skip};
+        size_t bytes = parts[i].iov_len - skip < most ? parts[i].iov_len - skip : most;
+        to[n++] = (struct iovec){(char *)parts[i].iov_base + skip, bytes};
+        most -= bytes;
         skip = 0;
     }
     return n;
+}
+
+/* The kernel looks at what a signal mask would be before it finds that nothing is to be done with it. */
+bool wf_is_memory(const void *at)
+{
+    int kept = errno;
+    bool is = syscall(SYS_rt_sigprocmask, -1, at, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+    errno = kept;
+    return is;
 }
 
 static bool is_stream(int fd)
@@ -86,13 +115,18 @@ static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done,
     bool waits = wf_option(fd, SO_DOMAIN) != AF_UNIX; /* there it does not */
     if (!waits || (!w->begun && wf_wait_begin(w, fd, POLLIN) != WF_WAIT_AGAIN))
         return (ssize_t)done;
+    bool moves = wf_option(fd, SO_PEEK_OFF) >= 0; /* then one begins where the last has ended */
     for (weft_span pause = 100 * WEFT_US; done < bytes; pause = pause < 5 * WEFT_MS ? 2 * pause : pause) {
         struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+        struct iovec left[WF_AT_ONCE];
+        struct msghdr rest = {.msg_iov = left};
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         int over = wf_real.poll(&p, 1, 0);
-        ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
+        ssize_t n = wf_real.recvmsg(fd, moves ? &rest : message, flags | MSG_DONTWAIT);
         if (n > 0)
-            done = (size_t)n;
-        if (n <= 0 || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
+            done = moves ? done + (size_t)n : (size_t)n;
+        bool none = n == 0 || (n < 0 && (!moves || errno != EAGAIN));
+        if (none || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
             break;
     }
     return (ssize_t)done;
@@ -115,9 +149,9 @@ static ssize_t receive_rest(int fd, struct msghdr *message, int flags, size_t do
         enum wf_wait next = wf_wait_ready(w, fd, POLLIN);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && !goes_on(w, fd)))
             break;
-        struct iovec left[AT_ONCE];
+        struct iovec left[WF_AT_ONCE];
         struct msghdr rest = {.msg_iov = left, .msg_control = message->msg_control, .msg_controllen = room};
-        rest.msg_iovlen = wf_parts_after(left, AT_ONCE, message->msg_iov, message->msg_iovlen, done);
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         ssize_t n = wf_real.recvmsg(fd, &rest, next == WF_WAIT_BLOCK ? flags : flags | MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN))
             break;
@@ -138,11 +172,23 @@ ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, 
     return receive_rest(fd, message, flags, done, w, 0);
 }
 
+enum wf_wait wf_wait_data(struct wf_waiting *w, int fd, int flags)
+{
+    if (likely(!(flags & MSG_PEEK && w->events & POLLIN)))
+        return wf_wait_ready(w, fd, POLLIN);
+    weft_time soon = weft_in(LOOK_AGAIN);
+    int kept = errno, rc = weft_now().ns >= w->until.ns ? -EAGAIN : 0;
+    if (rc == 0)
+        rc = weft_wait_fd(fd, POLLPRI, soon.ns < w->until.ns ? soon : w->until); /* it may be closed meanwhile */
+    errno = rc < 0 && rc != -ETIMEDOUT ? -rc : kept;
+    return rc < 0 && rc != -ETIMEDOUT ? WF_WAIT_OVER : WF_WAIT_AGAIN;
+}
+
 ssize_t wf_receive(int fd, struct msghdr *message, int flags)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    size_t room = flags & MSG_WAITALL ? message->msg_controllen : 0;
+    size_t room = flags & MSG_WAITALL && wf_is_memory(&message->msg_controllen) ? message->msg_controllen : 0;
     for (;;) { /* what it was given is looked at when the kernel has: it may be no memory */
         ssize_t n = wf_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
         if (n >= 0) {
@@ -154,7 +200,7 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
         }
         if (errno != EAGAIN)
             return -1;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
+        enum wf_wait next = wf_wait_data(&w, fd, flags);
         if (next == WF_WAIT_OVER)
             return -1;
         if (next == WF_WAIT_BLOCK) {
@@ -173,14 +219,16 @@ static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t
         enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && (w->events & POLLHUP || has_failed(w, fd))))
             break;
-        struct iovec left[AT_ONCE];
+        struct iovec left[WF_AT_ONCE];
         struct msghdr rest = {.msg_name = message->msg_name, .msg_namelen = message->msg_namelen, .msg_iov = left};
-        rest.msg_iovlen = wf_parts_after(left, AT_ONCE, message->msg_iov, message->msg_iovlen, done);
+        rest.msg_iovlen = wf_parts_after(left, WF_AT_ONCE, message->msg_iov, message->msg_iovlen, done);
         int how = flags | MSG_NOSIGNAL | (next == WF_WAIT_BLOCK ? 0 : MSG_DONTWAIT);
         ssize_t n = wf_real.sendmsg(fd, &rest, how);
         if (n < 0 && errno != EAGAIN)
             break;
         done += n > 0 ? (size_t)n : 0;
+        if (n > 0 && w->looks_again && w->until.ns != WEFT_FOREVER.ns)
+            w->begun = false; /* between UNIX sockets SO_SNDTIMEO is for every piece */
     }
     errno = kept;
     return (ssize_t)done;
@@ -243,155 +291,6 @@ ssize_t wf_send(int fd, const struct msghdr *message, int flags)
     }
 }
 
-/* Of a kind that may wait for a disk and for nothing else. */
-static bool is_file(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode);
-}
-
-/* What is no socket. */
-ssize_t wf_read_other(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    int kept = errno;
-    if (is_file(fd))
-        return wf_real.readv(fd, parts, count);
-    for (;;) {
-        ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
-        bool knows = n >= 0 || errno != EOPNOTSUPP;
-        if (n >= 0)
-            errno = kept;
-        if (n >= 0 || (knows && errno != EAGAIN))
-            return n;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLIN);
-        if (next == WF_WAIT_OVER && knows)
-            return -1;
-        if (next == WF_WAIT_OVER && errno != EAGAIN)
-            return -1;
-        if (next != WF_WAIT_AGAIN || !knows) { /* one that cannot be told not to wait has O_NONBLOCK, or is ready */
-            errno = kept;
-            return wf_real.readv(fd, parts, count);
-        }
-    }
-}
-
-/* What is left after `done` bytes, for one call. */
-static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, size_t done, size_t most)
-{
-    size_t n = wf_parts_after(left, AT_ONCE, parts, (size_t)count, done), kept = 0;
-    for (; kept < n && most > 0; kept++) {
-        if (left[kept].iov_len > most)
-            left[kept].iov_len = most;
-        most -= left[kept].iov_len;
-    }
-    return kept;
-}
-
-/* A write for a helper to make: to a terminal, which takes what it can and waits for the rest. */
-struct writing {
-    struct wf_away away;
-    int fd; /* a duplicate: what the caller has may be closed meanwhile */
-    size_t bytes;
-    ssize_t written;
-    char memory[];
-};
-
-static void write_there(struct wf_away *call)
-{
-    struct writing *w = (struct writing *)call;
-    w->written = wf_real.write(w->fd, w->memory, w->bytes);
-    int error = errno;
-    wf_real.close(w->fd);
-    errno = w->written < 0 ? error : 0;
-}
-
-static void let_go(struct wf_away *call)
-{
-    wf_real.close(((struct writing *)call)->fd);
-}
-
-static ssize_t write_away(int fd, const struct iovec *parts, int count)
-{
-    size_t bytes = wf_length(parts, (size_t)count), at = 0;
-    struct writing *w = malloc(sizeof *w + bytes);
-    if (!w)
-        return wf_fails(ENOMEM);
-    *w = (struct writing){
-        .away = {.make = write_there, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = bytes};
-    if (w->fd < 0) { /* none is to be had: then the worker waits */
-        free(w);
-        return wf_real.writev(fd, parts, count);
-    }
-    for (int i = 0; i < count; at += parts[i++].iov_len)
-        memcpy(w->memory + at, parts[i].iov_base, parts[i].iov_len);
-    if (!wf_away_to_its_end(&w->away, WEFT_OFFLOAD_CALL))
-        return -1;
-    ssize_t written = w->written;
-    free(w);
-    return written;
-}
-
-enum { SMALL = 256, ATOMIC = 4096 }; /* what a terminal that is ready has room for; what such a FIFO has */
-
-/* What cannot be told not to wait: it is polled, and given no more than it has room for. */
-static ssize_t write_polled(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    struct stat st = {0};
-    int kept = errno;
-    bool fifo = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode), terminal = S_ISCHR(st.st_mode);
-    for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER && errno != EAGAIN)
-            return done > 0 ? (ssize_t)done : -1;
-        errno = kept;
-        if (next == WF_WAIT_AGAIN && terminal && bytes > SMALL)
-            return write_away(fd, parts, count);
-        if (next != WF_WAIT_AGAIN || !fifo) /* it has O_NONBLOCK, or is ready */
-            return wf_real.writev(fd, parts, count);
-        struct iovec left[AT_ONCE];
-        ssize_t n = wf_real.writev(fd, left, (int)rest_of(left, parts, count, done, ATOMIC));
-        if (n < 0)
-            return done > 0 ? (ssize_t)done : -1;
-        done += (size_t)n;
-        if (done == bytes)
-            return (ssize_t)done;
-    }
-}
-
-ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
-{
-    struct wf_waiting w = {0};
-    size_t done = 0;
-    int kept = errno;
-    if (is_file(fd))
-        return wf_real.writev(fd, parts, count);
-    for (;;) {
-        struct iovec left[AT_ONCE];
-        bool first = done == 0;
-        size_t parts_left = first ? (size_t)count : wf_parts_after(left, AT_ONCE, parts, (size_t)count, done);
-        ssize_t n = wf_real.pwritev2(fd, first ? parts : left, (int)parts_left, -1, RWF_NOWAIT);
-        if (n < 0 && errno == EOPNOTSUPP) {
-            errno = kept;
-            return write_polled(fd, parts, count);
-        }
-        if (n >= 0)
-            errno = kept;
-        if (n > 0)
-            done += (size_t)n;
-        if (n == 0 || (n > 0 && done == wf_length(parts, (size_t)count)) || (n < 0 && errno != EAGAIN))
-            return done > 0 ? (ssize_t)done : n;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER)
-            return done > 0 ? (ssize_t)done : -1;
-        if (next == WF_WAIT_BLOCK) {
-            errno = kept;
-            return first ? wf_real.writev(fd, parts, count) : (ssize_t)done;
-        }
-    }
-}
-
 /* Calls without a byte, and wrong ones, are the system's: they do not wait. */
 static bool is_odd(int count)
 {
@@ -404,7 +303,7 @@ static bool is_odd(int count)
  */
 ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count) || is_file(fd))
+    if (is_odd(count) || wf_is_file(fd))
         return wf_real.readv(fd, parts, count);
     int kept = errno;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
@@ -427,7 +326,7 @@ ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
 
 ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
 {
-    if (is_odd(count) || is_file(fd))
+    if (is_odd(count) || wf_is_file(fd))
         return wf_real.writev(fd, parts, count);
     int kept = errno;
     if (wf_option(fd, SO_TYPE) < 0)

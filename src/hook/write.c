@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <weft/io.h>
 
@@ -19,15 +20,16 @@
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendmsg(fd, message, flags);
     return wf_send(fd, message, flags);
 }
 
 HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
 {
-    if (likely(!wf_hooked_here()) || flags & (MSG_DONTWAIT | MSG_OOB))
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendto(fd, memory, bytes, flags, to, size);
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     int kept = errno;
     ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
     if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN && errno != EINPROGRESS))
@@ -50,7 +52,7 @@ HOOK ssize_t send(int fd, const void *memory, size_t bytes, int flags)
 
 HOOK ssize_t write(int fd, const void *memory, size_t bytes)
 {
-    if (likely(!wf_hooked_here()) || bytes == 0)
+    if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.write(fd, memory, bytes);
     int kept = errno;
     ssize_t n = sendto(fd, memory, bytes, 0, NULL, 0);
@@ -84,7 +86,7 @@ HOOK int eventfd_write(int fd, eventfd_t value)
 
 HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
+    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT || count == 0)
         return wf_real.sendmmsg(fd, messages, count, flags);
     int kept = errno;
     unsigned n = 0;
@@ -94,7 +96,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
             break;
         messages[n].msg_len = (unsigned)bytes;
     }
-    if (n == 0 && count > 0)
+    if (n == 0)
         return -1;
     errno = kept;
     return (int)n;
@@ -128,26 +130,39 @@ static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
     return wf_real.sendfile(to, from, offset, bytes);
 }
 
+/* The kernel sends a file in such pieces, and SO_SNDTIMEO is for each: it ends when none of one went out for so long. */
+enum { PIECE = 64 << 10 };
+
 HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
     struct stat st;
     int kept = errno;
     if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
-        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes > SSIZE_MAX || kind_of(from) == S_IFDIR) {
+        (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes == 0 || bytes > SSIZE_MAX ||
+        kind_of(from) == S_IFDIR) {
         errno = kept;
         return wf_real.sendfile(to, from, offset, bytes);
     }
     if (S_ISFIFO(st.st_mode))
         return sendfile_to_pipe(to, from, offset, bytes);
+    if (wf_real.sendfile(to, from, offset, 0) <
+        0) /* the kernel is first to look at what it was given, and sends nothing */
+        return -1;
+    bytes = bytes < WF_MOST ? bytes : WF_MOST;
     size_t done = 0;
     ptrdiff_t n = 0;
+    bool limited = w.until.ns != WEFT_FOREVER.ns;
     while (done < bytes) {
-        n = weft_sendfile(to, from, offset, bytes - done, w.until);
+        size_t piece = limited && bytes - done > PIECE ? PIECE : bytes - done;
+        n = weft_sendfile(to, from, offset, piece, w.until);
         if (n <= 0)
             break;
         done += (size_t)n;
+        if (limited && wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN)
+            break;
     }
+    errno = kept;
     return done > 0 ? (ssize_t)done : told(n, to);
 }
 
@@ -158,12 +173,18 @@ HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
 
 #define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
 
+/* Whether it is given a place in what has none. */
+static bool is_misplaced(int fd, const off64_t *at)
+{
+    return at && lseek(fd, 0, SEEK_CUR) < 0;
+}
+
 /* A call that can only fail is the system's. */
 static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
 {
     bool out_of = kind_of(from) == S_IFIFO, into = kind_of(to) == S_IFIFO;
     struct stat a, b;
-    return (!out_of && !into) || (out_of && from_at) || (into && to_at) ||
+    return (!out_of && !into) || is_misplaced(from, from_at) || is_misplaced(to, to_at) ||
            (fcntl(from, F_GETFL) & O_ACCMODE) == O_WRONLY || (fcntl(to, F_GETFL) & O_ACCMODE) == O_RDONLY ||
            (out_of && into && fstat(from, &a) == 0 && fstat(to, &b) == 0 && a.st_ino == b.st_ino &&
             a.st_dev == b.st_dev);

@@ -7,6 +7,8 @@
 
 enum { COUNT = 3 };
 
+static void *volatile nowhere = (void *)(uintptr_t)8; /* the compiler must not know */
+
 struct batch {
     char room[COUNT][16];
     struct iovec parts[COUNT];
@@ -139,7 +141,88 @@ STATEMENT(an_error_in_the_middle_of_a_batch_is_for_the_next_call)
     close(pair[0]);
 }
 
-STATEMENTS(batch, a_batch_waits_until_it_is_full, a_batch_ends_with_what_it_has_at_the_sockets_timeout,
+static void send_in_vain(int fd)
+{
+    CHECK_INT(send(fd, "x", 1, 0), ==, 1);
+}
+
+STATEMENT(an_error_that_comes_while_a_batch_waits_is_for_the_next_call)
+{
+    int pair[2];
+    struct batch b;
+    char c;
+    udp_pair(pair);
+    set_timeout(pair[0], SO_RCVTIMEO, 2000);
+    CHECK_INT(send(pair[1], "a", 1, 0), ==, 1);
+    close(pair[1]);
+    struct later sends = {.fd = pair[0], .after = 60, .what = send_in_vain};
+    double start = now_ms();
+    struct flow *flow = begin(do_later, &sends);
+    errno = 4321;
+    CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, 0, NULL), ==, 1);
+    CHECK_INT(errno, ==, 4321);
+    CHECK_AFTER(start, 60);
+    end(flow);
+    CHECK_ERRNO(recv(pair[0], &c, 1, MSG_DONTWAIT), ECONNREFUSED);
+    CHECK_ERRNO(recv(pair[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+    close(pair[0]);
+}
+
+STATEMENT(each_message_of_a_batch_has_the_sockets_timeout_for_itself)
+{
+    int pair[2];
+    struct batch b;
+    udp_pair(pair);
+    set_timeout(pair[0], SO_RCVTIMEO, 100);
+    CHECK_INT(send(pair[1], "a", 1, 0), ==, 1);
+    struct writer w = {pair[1], 60, "bc", 2};
+    double start = now_ms();
+    struct flow *writes = begin(write_later, &w);
+    CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, 0, NULL), ==, 2);
+    CHECK_AFTER(start, 160);
+    end(writes);
+    close_pair(pair);
+}
+
+STATEMENT(the_rest_of_a_batchs_own_timeout_is_told_after_a_wait)
+{
+    int pair[2];
+    struct batch b;
+    udp_pair(pair);
+    set_timeout(pair[0], SO_RCVTIMEO, 100);
+    struct timespec limit = {.tv_sec = 100};
+    CHECK_ERRNO(recvmmsg(pair[0], set_up(&b), COUNT, 0, &limit), EAGAIN);
+    CHECK_INT(limit.tv_sec, ==, 100);
+    struct writer w = {pair[1], 60, "bc", 2};
+    struct flow *writes = begin(write_later, &w);
+    CHECK_INT(recvmmsg(pair[0], set_up(&b), 1, 0, &limit), ==, 1);
+    end(writes);
+    CHECK_INT(limit.tv_sec, ==, 99);
+    close_pair(pair);
+}
+
+STATEMENT(a_batch_of_none_is_refused_where_one_would_be)
+{
+    struct mmsghdr none = {0};
+    int pair[2], pipefd[2];
+    unix_pair(pair, SOCK_DGRAM);
+    CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
+    CHECK_ERRNO(recvmmsg(-1, &none, 0, 0, NULL), EBADF);
+    CHECK_ERRNO(sendmmsg(-1, &none, 0, 0), EBADF);
+    CHECK_ERRNO(recvmmsg(pipefd[0], &none, 0, 0, NULL), ENOTSOCK);
+    CHECK_ERRNO(sendmmsg(pipefd[1], &none, 0, 0), ENOTSOCK);
+    CHECK_INT(recvmmsg(pair[0], &none, 0, 0, NULL), ==, 0);
+    CHECK_INT(sendmmsg(pair[0], &none, 0, 0), ==, 0);
+    if (!STATEMENT_ASAN) /* which looks at the memory itself */
+        CHECK_ERRNO(recvmmsg(pair[0], &none, 1, 0, nowhere), EFAULT);
+    close_pair(pair);
+    close_pair(pipefd);
+}
+
+STATEMENTS(batch, an_error_that_comes_while_a_batch_waits_is_for_the_next_call,
+           each_message_of_a_batch_has_the_sockets_timeout_for_itself,
+           the_rest_of_a_batchs_own_timeout_is_told_after_a_wait, a_batch_of_none_is_refused_where_one_would_be,
+           a_batch_waits_until_it_is_full, a_batch_ends_with_what_it_has_at_the_sockets_timeout,
            a_batch_that_waits_for_one_takes_what_is_there, a_batch_that_may_not_wait_does_not,
            a_batchs_own_timeout_is_looked_at_after_each_datagram_only,
            an_error_in_the_middle_of_a_batch_is_for_the_next_call)

@@ -16,6 +16,8 @@
 #include <sys/uio.h>
 #include <termios.h>
 
+static void *volatile nowhere = (void *)(uintptr_t)8; /* the compiler must not know */
+
 static int make_terminal(int *other)
 {
     struct termios raw;
@@ -190,6 +192,44 @@ STATEMENT(an_event_is_waited_for)
     close(fd);
 }
 
+static void take_event(void *arg)
+{
+    eventfd_t value = 0;
+    usleep(60000);
+    CHECK_INT(eventfd_read(*(int *)arg, &value), ==, 0);
+}
+
+STATEMENT(an_event_waits_until_there_is_room_for_all_of_it)
+{
+    eventfd_t value = 0;
+    int fd = eventfd(0, EFD_CLOEXEC);
+    CHECK_INT(eventfd_write(fd, UINT64_MAX - 1 - 3), ==, 0);
+    CHECK_INT(eventfd_write(fd, 2), ==, 0);
+    double start = now_ms();
+    struct flow *takes = begin(take_event, &fd);
+    CHECK_INT(eventfd_write(fd, 5), ==, 0);
+    CHECK_AFTER(start, 60);
+    end(takes);
+    CHECK_INT(eventfd_read(fd, &value), ==, 0);
+    CHECK_INT(value, ==, 5);
+    close(fd);
+}
+
+STATEMENT(an_event_that_can_be_none_is_refused_at_once)
+{
+    uint64_t most = UINT64_MAX, none = 0;
+    int fd = eventfd(0, EFD_CLOEXEC);
+    CHECK_INT(eventfd_write(fd, UINT64_MAX - 1), ==, 0);
+    double start = now_ms();
+    CHECK_ERRNO(write(fd, &most, sizeof most), EINVAL);
+    CHECK_ERRNO(write(fd, &most, 4), EINVAL);
+    CHECK_INT(write(fd, &none, sizeof none), ==, sizeof none);
+    if (!STATEMENT_ASAN) /* which looks at the memory itself */
+        CHECK_ERRNO(write(fd, nowhere, sizeof most), EFAULT);
+    CHECK_AT_ONCE(start);
+    close(fd);
+}
+
 STATEMENT(splice_waits_for_data_and_for_room)
 {
     int in[2], pipefd[2], out[2];
@@ -240,6 +280,8 @@ STATEMENT(a_splice_that_cannot_be_fails_at_once)
     CHECK_ERRNO(splice(one[0], NULL, two[1], NULL, 100, 0), EINVAL);
     CHECK_ERRNO(splice(pipefd[0], NULL, pipefd[1], NULL, 100, 0), EINVAL);
     CHECK_ERRNO(splice(pipefd[0], &at, one[0], NULL, 100, 0), ESPIPE);
+    CHECK_ERRNO(splice(one[0], &at, pipefd[1], NULL, 100, 0), EINVAL);
+    CHECK_ERRNO(splice(pipefd[0], NULL, one[0], &at, 100, 0), EINVAL);
     CHECK_ERRNO(splice(-1, NULL, pipefd[1], NULL, 100, 0), EBADF);
     CHECK_ERRNO(splice(pipefd[1], NULL, one[1], NULL, 100, 0), EBADF);
     CHECK_INT(splice(one[0], NULL, pipefd[1], NULL, 0, 0), ==, 0);
@@ -287,6 +329,42 @@ STATEMENT(a_large_write_to_a_fifo_is_made_in_full)
         CHECK_INT(r.bytes, ==, sizeof much);
         CHECK(!r.wrong);
     }
+    unlink(name);
+    rmdir(path);
+}
+
+STATEMENT(a_fifo_that_nobody_writes_to_has_ended_and_one_that_somebody_may_is_waited_for)
+{
+    char path[] = "/dev/shm/weft-hook-XXXXXX", name[64], text[8];
+    CHECK(mkdtemp(path) != NULL);
+    snprintf(name, sizeof name, "%s/fifo", path);
+    CHECK_INT(mkfifo(name, 0600), ==, 0);
+    int in = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    CHECK_INT(fcntl(in, F_SETFL, O_RDONLY), ==, 0);
+    double start = now_ms();
+    errno = 4321;
+    CHECK_INT(read(in, text, sizeof text), ==, 0);
+    CHECK_INT(readv(in, &(struct iovec){text, sizeof text}, 1), ==, 0);
+    CHECK_INT(errno, ==, 4321);
+    CHECK_AT_ONCE(start);
+    int out = open(name, O_WRONLY | O_CLOEXEC);
+    struct writer w = {out, 60, "abc", 3};
+    start = now_ms();
+    struct flow *writes = begin(write_later, &w);
+    CHECK_INT(read(in, text, sizeof text), ==, 3);
+    CHECK_AFTER(start, 60);
+    end(writes);
+    close(out);
+    CHECK_INT(read(in, text, sizeof text), ==, 0);
+    close(in);
+    w.fd = open(name, O_RDWR | O_CLOEXEC);
+    start = now_ms();
+    writes = begin(write_later, &w);
+    CHECK_INT(read(w.fd, text, sizeof text), ==, 3);
+    CHECK_AFTER(start, 60);
+    CHECK(memcmp(text, "abc", 3) == 0);
+    end(writes);
+    close(w.fd);
     unlink(name);
     rmdir(path);
 }
@@ -351,9 +429,35 @@ STATEMENT(sendfile_refuses_directories_and_sizes_that_are_none)
     close(file);
 }
 
-STATEMENTS(kinds, a_read_of_a_terminal_waits, a_read_of_what_happens_to_files_waits, a_read_of_signals_waits,
-           files_and_devices_are_read_and_written_at_once, an_event_is_waited_for, splice_waits_for_data_and_for_room,
-           a_splice_that_cannot_be_fails_at_once, splice_from_tcp_waits_for_data_also_if_it_may_not_wait_for_the_pipe,
-           a_large_write_to_a_fifo_is_made_in_full, sendfile_keeps_to_the_timeout_and_refuses_what_cannot_be,
-           a_write_to_a_terminal_that_nobody_reads_waits, splice_moves_all_that_the_pipe_has,
-           sendfile_refuses_directories_and_sizes_that_are_none)
+STATEMENT(sendfile_refuses_what_has_no_places_and_what_is_no_memory)
+{
+    int pair[2], pipefd[2], file = memfd_create("file", MFD_CLOEXEC);
+    off_t at = 0;
+    CHECK_INT(write(file, "abc", 3), ==, 3);
+    unix_pair(pair, SOCK_STREAM);
+    CHECK_INT(pipe2(pipefd, O_CLOEXEC), ==, 0);
+    CHECK_INT(write(pipefd[1], "abc", 3), ==, 3);
+    CHECK_ERRNO(sendfile(pair[0], -1, NULL, 0), EBADF);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], NULL, 0), EINVAL);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], NULL, 3), EINVAL);
+    CHECK_ERRNO(sendfile(pair[0], pipefd[0], &at, 3), ESPIPE);
+    CHECK_ERRNO(sendfile(pair[0], pair[1], &at, 3), ESPIPE);
+    if (!STATEMENT_ASAN) /* which looks at the memory itself */
+        CHECK_ERRNO(sendfile(pair[0], file, nowhere, 3), EFAULT);
+    CHECK_ERRNO(recv(pair[1], (char[1]){0}, 1, MSG_DONTWAIT), EAGAIN);
+    CHECK_INT(sendfile(pair[0], file, &at, 10), ==, 3);
+    CHECK_INT(at, ==, 3);
+    close_pair(pair);
+    close_pair(pipefd);
+    close(file);
+}
+
+STATEMENTS(kinds, sendfile_refuses_what_has_no_places_and_what_is_no_memory, a_read_of_a_terminal_waits,
+           a_read_of_what_happens_to_files_waits, a_read_of_signals_waits,
+           files_and_devices_are_read_and_written_at_once, an_event_is_waited_for,
+           an_event_waits_until_there_is_room_for_all_of_it, an_event_that_can_be_none_is_refused_at_once,
+           a_fifo_that_nobody_writes_to_has_ended_and_one_that_somebody_may_is_waited_for,
+           splice_waits_for_data_and_for_room, a_splice_that_cannot_be_fails_at_once,
+           splice_from_tcp_waits_for_data_also_if_it_may_not_wait_for_the_pipe, a_large_write_to_a_fifo_is_made_in_full,
+           sendfile_keeps_to_the_timeout_and_refuses_what_cannot_be, a_write_to_a_terminal_that_nobody_reads_waits,
+           splice_moves_all_that_the_pipe_has, sendfile_refuses_directories_and_sizes_that_are_none)

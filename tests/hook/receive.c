@@ -164,6 +164,62 @@ STATEMENT(a_peek_for_all_waits_for_all_on_tcp)
 }
 
 /* The second part is as long as the mark: the kernel wakes nobody for less on TCP, whatever was received before. */
+static int peek_offset(int fd)
+{
+    int value = -1;
+    CHECK_INT(getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &value, &(socklen_t){sizeof value}), ==, 0);
+    return value;
+}
+
+STATEMENT(a_peek_begins_where_the_last_has_ended_if_it_is_told_to)
+{
+    int pair[2], zero = 0;
+    char text[9] = "";
+    tcp_pair(pair);
+    if (setsockopt(pair[0], SOL_SOCKET, SO_PEEK_OFF, &zero, sizeof zero) != 0)
+        SKIP("this kernel has no SO_PEEK_OFF for TCP");
+    struct two_writes w = {pair[1], 30, 60};
+    double start = now_ms();
+    struct flow *writes = begin(write_twice, &w);
+    CHECK_INT(recv(pair[0], text, 8, MSG_PEEK | MSG_WAITALL), ==, 8);
+    CHECK_AFTER(start, 90);
+    CHECK_STR(text, "abcdefgh");
+    CHECK_INT(peek_offset(pair[0]), ==, 8);
+    end(writes);
+    w.second_ms = 0;
+    w.first_ms = 60;
+    for (int i = 0; i < 2; i++) {
+        double used = cpu_ms();
+        struct msghdr m = {.msg_iov = &(struct iovec){text, 8}, .msg_iovlen = 1};
+        start = now_ms();
+        writes = begin(write_twice, &w);
+        CHECK_INT(i ? recvmsg(pair[0], &m, MSG_PEEK) : recv(pair[0], text, 8, MSG_PEEK), ==, 4);
+        CHECK_AFTER(start, 60);
+        CHECK(cpu_ms() - used < 40); /* it does not look all the time */
+        end(writes);
+    }
+    set_timeout(pair[0], SO_RCVTIMEO, 60);
+    start = now_ms();
+    CHECK_ERRNO(recv(pair[0], text, 8, MSG_PEEK), EAGAIN);
+    CHECK_AFTER(start, 60);
+    CHECK_INT(peek_offset(pair[0]), ==, 16);
+    close_pair(pair);
+}
+
+static void *volatile nowhere = (void *)(uintptr_t)8; /* the compiler must not know */
+
+STATEMENT(a_message_that_is_no_memory_is_efault_also_if_all_of_it_is_waited_for)
+{
+    if (STATEMENT_ASAN)
+        SKIP("a sanitizer looks at the memory before the kernel does");
+    int pair[2];
+    unix_pair(pair, SOCK_STREAM);
+    CHECK_ERRNO(recvmsg(pair[0], nowhere, MSG_WAITALL), EFAULT);
+    CHECK_INT(write(pair[1], "abc", 3), ==, 3);
+    CHECK_ERRNO(recvmsg(pair[0], nowhere, MSG_WAITALL), EFAULT);
+    close_pair(pair);
+}
+
 STATEMENT(a_receive_waits_for_as_much_as_the_low_water_mark_says)
 {
     for (int tcp = 0; tcp < 2; tcp++) {
@@ -430,8 +486,9 @@ STATEMENT(waitall_takes_descriptors_with_the_bytes_that_they_came_with_and_ends_
     close_pair(pair);
 }
 
-STATEMENTS(receive, waitall_waits_for_all, waitall_with_a_timeout_returns_what_came,
-           waitall_at_the_end_of_the_stream_returns_what_came,
+STATEMENTS(receive, a_peek_begins_where_the_last_has_ended_if_it_is_told_to,
+           a_message_that_is_no_memory_is_efault_also_if_all_of_it_is_waited_for, waitall_waits_for_all,
+           waitall_with_a_timeout_returns_what_came, waitall_at_the_end_of_the_stream_returns_what_came,
            waitall_cut_off_by_a_reset_returns_what_came_and_the_next_call_says_why,
            a_receive_that_may_not_wait_does_not, a_peek_waits_and_leaves_what_it_has_seen,
            a_peek_for_all_waits_for_all_on_tcp, a_receive_waits_for_as_much_as_the_low_water_mark_says,
