@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-
 /* In a child: its status says which step went wrong. */
 #define STEP(number, condition)                                                                                        \
     do {                                                                                                               \
