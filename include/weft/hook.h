@@ -62,7 +62,8 @@ WEFT_API void *weft_hook_real(const char *name);
 
 /**
  * Writes whether the hooks and the locks are on and how many names are live; then one line for each cause for which calls
- * go past them, with the library and the names, and one if there are two libwefts. Part of libweft-hook.
+ * go past them, with the library and the names, and one if there are two libwefts; then one for each library that calls any of
+ * the names. Part of libweft-hook.
  *
  * Returns: 0 all is well, else the number of names that go past them, each counted for each library that calls it, and one
  *          more if there are two libwefts; -EINVAL no out

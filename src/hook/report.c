@@ -3,7 +3,7 @@
  *
  * A library's calls go where its relocations say. Each of these is looked at: one that names a function that the hooks
  * have, and is bound to another library's, is told. One that is not bound yet points into its own library. What has the
- * same cause is told in one line.
+ * same cause is told in one line. Then there is one for each library: how many of the names it calls, and which.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -61,10 +61,18 @@ struct finding {
     bool has[NAMES];
 };
 
+/* What one library, or the program, calls of the names. */
+struct caller {
+    struct caller *next;
+    char who[64];
+    bool live[NAMES], past[NAMES];
+};
+
 struct report {
     const void *ours, *wefts, *program; /* where this library lies, the libweft that it calls, and the program */
     const void *asan, *ubsan, *tsan;    /* where these sanitizers lie, or NULL */
     struct finding *first, **last;
+    struct caller *callers, **last_caller;
     char other_weft[64], our_weft[64]; /* two copies of libweft, or "" */
     int live, by_way, absent, past;
 };
@@ -96,6 +104,18 @@ static void add(struct report *r, enum why why, const char *who, const char *the
         r->last = &f->next;
     }
     f->has[name] = true;
+}
+
+/* The object that is looked at; NULL: no memory, and it is left out. */
+static struct caller *add_caller(struct report *r, const char *who)
+{
+    struct caller *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    snprintf(c->who, sizeof c->who, "%s", who);
+    *r->last_caller = c;
+    r->last_caller = &c->next;
+    return c;
 }
 
 /* What one object's dynamic section says. */
@@ -154,8 +174,8 @@ static bool calls_ours(const struct report *r, const void *object, const char *n
     return object && (object == r->asan || object == r->ubsan) && strncmp(name, "__cxa_", 6) != 0;
 }
 
-static void look_at(struct report *r, const struct dl_phdr_info *info, const struct tables *t, const ElfW(Rela) * from,
-                    size_t bytes)
+static void look_at(struct report *r, struct caller *c, const struct dl_phdr_info *info, const struct tables *t,
+                    const ElfW(Rela) * from, size_t bytes)
 {
     for (size_t i = 0; i < bytes / sizeof *from; i++) {
         size_t symbol = ELF64_R_SYM(from[i].r_info);
@@ -168,8 +188,12 @@ static void look_at(struct report *r, const struct dl_phdr_info *info, const str
         const void *bound = *(void *const *)(info->dlpi_addr + from[i].r_offset);
         const void *object = object_of(bound, &there),
                    *own = object_of((void *)(info->dlpi_addr + from[i].r_offset), NULL);
-        if (object == r->ours || object == own || !object || calls_ours(r, object, name))
-            continue; /* ours, or not bound yet */
+        bool is_bound = object && object != own;
+        bool live = object == r->ours || calls_ours(r, object, name) || (!is_bound && object_with(name) == r->ours);
+        if (c)
+            (live ? c->live : c->past)[place] = true;
+        if (live || !is_bound)
+            continue;
         if (r->ours == r->program)
             add(r, object_with(name) == r->ours ? BOUND_ELSEWHERE : NOT_EXPORTED, base_name(info->dlpi_name), there,
                 place);
@@ -185,8 +209,9 @@ static void look_at_object(struct report *r, const struct dl_phdr_info *info)
     if (!t.strings || !t.symbols || strncmp(name, "linux-vdso", 10) == 0 || strncmp(name, "libweft", 7) == 0 ||
         strncmp(name, "libc.so", 7) == 0 || strncmp(name, "ld-linux", 8) == 0)
         return; /* those that are meant to go past them, and those that always do */
-    look_at(r, info, &t, t.jumps, t.jump_bytes);
-    look_at(r, info, &t, t.others, t.other_bytes);
+    struct caller *c = add_caller(r, name[0] ? name : program_invocation_short_name);
+    look_at(r, c, info, &t, t.jumps, t.jump_bytes);
+    look_at(r, c, info, &t, t.others, t.other_bytes);
 }
 
 /* The objects that are loaded. */
@@ -266,15 +291,21 @@ static void look_at_names(struct report *r)
     }
 }
 
-static void print_names(FILE *out, const struct finding *f)
+static int count(const bool has[NAMES])
+{
+    int n = 0;
+    for (int i = 0; i < NAMES; i++)
+        n += has[i];
+    return n;
+}
+
+static void print_names(FILE *out, const bool has[NAMES])
 {
     enum { MANY = 24, SOME = 8 };
     const char *between = " ";
-    int all = 0, printed = 0;
-    for (int i = 0; i < NAMES; i++)
-        all += f->has[i];
+    int all = count(has), printed = 0;
     for (int i = 0; i < NAMES && (all < MANY || printed < SOME); i++) {
-        if (f->has[i]) {
+        if (has[i]) {
             fprintf(out, "%s%s", between, names[i]);
             between = ", ";
             printed++;
@@ -311,7 +342,7 @@ static void print(FILE *out, const struct finding *f)
                 f->who, f->there);
         break;
     }
-    print_names(out, f);
+    print_names(out, f->has);
     fputc('\n', out);
 }
 
@@ -339,6 +370,25 @@ static void print_report(FILE *out, struct report *r)
     }
 }
 
+/* Of each library that calls any of the names: which. */
+static void print_callers(FILE *out, struct report *r)
+{
+    while (r->callers) {
+        struct caller *c = r->callers;
+        r->callers = c->next;
+        int live = count(c->live), past = count(c->past);
+        if (live + past > 0) {
+            fprintf(out, "    %s: %d live, %d not:", c->who, live, past);
+            print_names(out, past > 0 ? c->past : c->live);
+            fputc('\n', out);
+        }
+        free(c);
+    }
+    fputs("    need no hook, as they do not wait: socket, fcntl, ioctl, dup, getsockopt, shutdown, epoll_ctl, popen, "
+          "fork\n",
+          out);
+}
+
 int weft_hook_report(FILE *out)
 {
     if (!out)
@@ -350,9 +400,11 @@ int weft_hook_report(FILE *out)
                        .ubsan = object_with("__ubsan_handle_add_overflow"),
                        .tsan = object_with("__tsan_init")};
     r.last = &r.first;
+    r.last_caller = &r.callers;
     look_at_names(&r);
     look_at_objects(&r);
     print_report(out, &r);
+    print_callers(out, &r);
     return r.past;
 }
 

@@ -194,6 +194,8 @@ TEST(the_report_says_what_is_live)
     CHECK(is_kernel() || strstr(text, ", locks off (WEFT_HOOK_LOCKS=1 turns them on): ") != NULL);
     CHECK(strstr(text, "names are live, ") != NULL);
     CHECK(strstr(text, "__cxa_guard") == NULL); /* a program in C: nobody has that */
+    CHECK(strstr(text, "\n    test_hook_enable: ") != NULL);
+    CHECK(strstr(text, "    need no hook, ") != NULL);
     CHECK(strstr(text, "two libwefts") == NULL);
     CHECK_INT(weft_hook_report(NULL), ==, -EINVAL);
     printf("%s", text);
