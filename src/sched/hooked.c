@@ -73,9 +73,9 @@ void wf_hook_waits(const weft_fiber *f, const char *what)
 
 void wf_hook_look(void)
 {
-    static bool told; /* atomic */
+    static uint32_t told; /* atomic: a word, which every processor can exchange */
     const char *asked = getenv("WEFT_HOOK");
-    if (!asked || strcasecmp(asked, "verbose") != 0 || wf_load(&has_hooks) || wf_exchange(&told, true))
+    if (!asked || strcasecmp(asked, "verbose") != 0 || wf_load(&has_hooks) || wf_exchange(&told, 1u))
         return;
     fprintf(stderr, "weft: WEFT_HOOK=verbose, but no libweft-hook is bound to this libweft: the linker has left it out "
                     "(-Wl,--no-as-needed before -lweft-hook), or there are two libwefts\n");
