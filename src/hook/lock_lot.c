@@ -273,7 +273,8 @@ static int take(struct wf_lot_waiter *me, void *object, enum wf_lot_kind kind, i
     bool told = false; /* we were taken out, and have tried once since then */
     int rc = EBUSY, losses = 0;
     wf_lot_join(me, object, kind, false);
-    bool behind = kind != WF_LOT_SHARED && wf_lot_is_starved(object); /* who shares it may have it already */
+    /* Who shares it may have it already, and who has no time to wait only tries. */
+    bool behind = kind != WF_LOT_SHARED && wf_lot_is_starved(object) && !wf_limit_is_over(limit);
     while (behind || (rc = attempt(object)) == EBUSY) {
         if (told) {
             told = false;

@@ -208,7 +208,7 @@ static bool is_fiber(void)
 
 static int counted(int rc)
 {
-    if (rc == 0 || rc == EOWNERDEAD)
+    if (wf_hooks_on && (rc == 0 || rc == EOWNERDEAD))
         weft_hook_held(1);
     return rc;
 }

@@ -234,11 +234,12 @@ static size_t rest_of(struct iovec *left, const struct iovec *parts, int count, 
     return kept;
 }
 
-/* How much can be added to what an event descriptor has; what is none says that all can. */
+/* How much can be added to what an event descriptor has; UINT64_MAX: it is none. */
 static uint64_t room_of(int fd)
 {
     char name[64], text[512];
     int kept = errno;
+    bool is_event = true;
     uint64_t count = 0;
     snprintf(name, sizeof name, "/proc/thread-self/fdinfo/%d", fd);
     int info = open(name, O_RDONLY | O_CLOEXEC);
@@ -248,10 +249,11 @@ static uint64_t room_of(int fd)
     if (n > 0) {
         text[n] = '\0';
         const char *field = strstr(text, "eventfd-count:");
+        is_event = field != NULL;
         count = field ? strtoull(field + strlen("eventfd-count:"), NULL, 16) : 0;
     }
     errno = kept;
-    return UINT64_MAX - 1 - count;
+    return is_event ? UINT64_MAX - 1 - count : UINT64_MAX;
 }
 
 /*
@@ -266,7 +268,7 @@ static ssize_t write_event(int fd, const struct iovec *part)
     enum wf_wait next = WF_WAIT_AGAIN;
     if (part->iov_len >= sizeof value && wf_is_memory(part->iov_base))
         memcpy(&value, part->iov_base, sizeof value);
-    while (value != 0 && value != UINT64_MAX && rc == -ETIMEDOUT) {
+    while (value != 0 && value != UINT64_MAX && rc == -ETIMEDOUT && room_of(fd) != UINT64_MAX) {
         next = wf_wait_ready(&w, fd, POLLOUT);
         if (next != WF_WAIT_AGAIN || value == 1 || room_of(fd) >= value)
             break;
@@ -296,8 +298,12 @@ static ssize_t write_polled(int fd, const struct iovec *parts, int count)
         if (next == WF_WAIT_OVER && errno != EAGAIN)
             return done > 0 ? (ssize_t)done : -1;
         errno = kept;
-        if (next == WF_WAIT_AGAIN && terminal && bytes > SMALL)
+        if (next == WF_WAIT_AGAIN && terminal && bytes > SMALL) {
+            if (is_in_background(fd) &&
+                wf_real.write(fd, "", 0) < 0) /* a helper blocks the signal that is to stop us */
+                return -1;
             return move_away(fd, parts, count, true);
+        }
         if (next != WF_WAIT_AGAIN || !fifo) /* it has O_NONBLOCK, or is ready */
             return wf_real.writev(fd, parts, count);
         struct iovec left[WF_AT_ONCE];

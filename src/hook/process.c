@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 #include <weft/offload.h>
 
@@ -61,6 +62,8 @@ static bool wait_for_end(idtype_t type, id_t id, weft_span *pause)
         return wait_for_any(type, id, WEXITED);
     *pause = *pause == 0 ? WEFT_MS : *pause < LONGEST_PAUSE ? 2 * *pause : *pause;
     int rc = weft_wait_fd(fd, POLLIN, weft_in(*pause));
+    if (wf_cannot_be_told(rc))
+        rc = weft_sleep(*pause);
     if (rc == -ETIMEDOUT)
         rc = 0;
     if (!is_open)

@@ -26,28 +26,34 @@ static handler_fn *handlers[NSIG]; /* atomic: the user's, where ours is set */
 
 static handler_fn enter;
 
+struct walk {
+    bool found; /* the frame is there */
+    bool ended; /* there are no frames after the last one: else it is of code that does not say who has called it */
+};
+
 static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *frame, void *arg)
 {
-    bool *found = arg;
-    *found = _Unwind_GetRegionStart(frame) == (uintptr_t)enter;
-    return *found ? _URC_END_OF_STACK : _URC_NO_REASON;
+    struct walk *w = arg;
+    w->ended = _Unwind_GetIP(frame) == 0;
+    w->found = !w->ended && _Unwind_GetRegionStart(frame) == (uintptr_t)enter;
+    return w->found ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-/* Whether the frame is still there after a jump: where that went to the C library does not say. */
-static bool is_on_stack(void)
+/* After a jump: whether the frame is still there. Where that went to the C library does not say. */
+static bool is_left(void)
 {
-    bool found = false;
-    _Unwind_Backtrace(look_at_frame, &found);
-    wf_handler.jumped = false;
-    return found;
+    struct walk w = {0};
+    _Unwind_Backtrace(look_at_frame, &w);
+    wf_handler.jumped = !w.found && !w.ended;
+    return !w.found && w.ended;
 }
 
 __attribute__((no_sanitize("address"))) bool wf_still_in_handler(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     const struct wf_handler *h = &wf_handler;
-    if (h->fiber == weft_hook_self() &&
-        (h->jumped ? is_on_stack() : here < (uintptr_t)h->frame && here >= h->lowest && *h->frame == h->mark))
+    if (h->fiber == weft_hook_self() && !(h->jumped && is_left()) && here < (uintptr_t)h->frame && here >= h->lowest &&
+        *h->frame == h->mark)
         return true;
     wf_handler.frame = NULL; /* it was left by a jump */
     return false;

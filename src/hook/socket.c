@@ -8,10 +8,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 #include <weft/offload.h>
 
@@ -48,6 +50,13 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
     if (!has_number_left(fd))
         return -1;
     int made = weft_accept(fd, from, size, flags, w.until);
+    while (unlikely(wf_cannot_be_told(made)) && has_number_left(fd)) {
+        if (wf_wait_ready(&w, fd, POLLIN) == WF_WAIT_OVER)
+            return -1;
+        errno = kept;
+        if (wf_real.poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) != 0) /* it needs the number that is left */
+            return wf_real.accept4(fd, from, size, flags);
+    }
     return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
 }
 
@@ -176,58 +185,74 @@ static inline __attribute__((always_inline)) bool tells(int fd)
     return wf_hooks_on && fd >= 0 && likely(!wf_in_handler()) && weft_closing((unsigned)fd, (unsigned)fd);
 }
 
-/* Of SO_LINGER: the end of such a socket takes as long as its peer does. */
-static bool lingers(int fd)
+/* Of SO_LINGER: how long the end of such a socket may take; 0: it does not. */
+static weft_span linger_of(int fd)
 {
     struct linger l = {0};
     socklen_t size = sizeof l;
     int kept = errno;
-    bool does = getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &size) == 0 && l.l_onoff && l.l_linger > 0;
+    bool lingers = getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &size) == 0 && l.l_onoff && l.l_linger > 0 &&
+                   wf_option(fd, SO_PROTOCOL) == IPPROTO_TCP && wf_may_wait();
     errno = kept;
-    return does && wf_may_wait();
+    return lingers ? l.l_linger * (weft_span)WEFT_SEC : 0;
 }
 
-/* A call that ends a descriptor, for a helper to make. */
+/* Whether what was sent, the end included, has not all arrived. */
+static bool is_under_way_out(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           (info.tcpi_state == TCP_FIN_WAIT1 || info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_LAST_ACK);
+}
+
+/*
+ * Ends a copy of a socket that lingers, as the kernel does: it waits until all has arrived, or the time is over, and what is
+ * left then goes on without us. If something came that nobody has read it is reset at once, and there is no wait.
+ */
+static void linger(int fd, weft_span limit)
+{
+    weft_time until = weft_in(limit);
+    int unread = 0;
+    if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
+        shutdown(fd, SHUT_WR);
+        weft_span pause = 0;
+        while (is_under_way_out(fd) && weft_now().ns < until.ns) {
+            weft_time soon = weft_in(pause = wf_longer_pause(pause));
+            if (weft_sleep_until(soon.ns < until.ns ? soon : until) != 0)
+                break;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+    }
+    wf_real.close(fd);
+}
+
+/* Calls that end what has a number. */
 struct ending {
-    struct wf_away away;
     enum { CLOSE, DUP2, DUP3 } which;
-    int fd, from, flags, rc;
+    int fd, from, flags;
 };
 
-static int make_end(const struct ending *e)
-{
-    return e->which == CLOSE  ? wf_real.close(e->fd)
-           : e->which == DUP2 ? wf_real.dup2(e->from, e->fd)
-                              : wf_real.dup3(e->from, e->fd, e->flags);
-}
-
-static void make_end_away(struct wf_away *call)
-{
-    struct ending *e = (struct ending *)call;
-    e->rc = make_end(e);
-}
-
-/* Makes it: true: who waits on the number has been told, and others are kept from it until it is over. */
+/* `told`: who waits on the number has been told, and others are kept from it until it is over. */
 static int end_number(struct ending e, bool told)
 {
-    struct ending *away = wf_hooked_here() && lingers(e.fd) ? malloc(sizeof *away) : NULL;
-    int rc;
-    if (away)
-        *away = e;
-    if (away && wf_away_to_its_end(&away->away, WEFT_OFFLOAD_CALL)) {
-        rc = away->rc;
-        free(away);
-    } else {
-        rc = make_end(&e);
-    }
+    weft_span limit = wf_hooked_here() ? linger_of(e.fd) : 0;
+    int copy = limit > 0 ? fcntl(e.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int rc = e.which == CLOSE  ? wf_real.close(e.fd)
+             : e.which == DUP2 ? wf_real.dup2(e.from, e.fd)
+                               : wf_real.dup3(e.from, e.fd, e.flags);
+    int error = errno;
     if (told)
         weft_closed((unsigned)e.fd, (unsigned)e.fd);
+    if (copy >= 0)
+        linger(copy, limit);
+    errno = error;
     return rc;
 }
 
 static __attribute__((noinline)) int close_number(int fd, bool told)
 {
-    return end_number((struct ending){.away.make = make_end_away, .which = CLOSE, .fd = fd}, told);
+    return end_number((struct ending){.which = CLOSE, .fd = fd}, told);
 }
 
 HOOK int close(int fd)
@@ -249,7 +274,7 @@ HOOK int dup2(int from, int to)
 {
     if (!wf_hooks_on || from == to || !is_open(from))
         return wf_real.dup2(from, to);
-    struct ending e = {.away.make = make_end_away, .which = DUP2, .fd = to, .from = from};
+    struct ending e = {.which = DUP2, .fd = to, .from = from};
     return end_number(e, tells(to));
 }
 
@@ -257,7 +282,7 @@ HOOK int dup3(int from, int to, int flags)
 {
     if (!wf_hooks_on || from == to || flags & ~O_CLOEXEC || !is_open(from))
         return wf_real.dup3(from, to, flags);
-    struct ending e = {.away.make = make_end_away, .which = DUP3, .fd = to, .from = from, .flags = flags};
+    struct ending e = {.which = DUP3, .fd = to, .from = from, .flags = flags};
     return end_number(e, tells(to));
 }
 

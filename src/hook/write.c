@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 
 #include "hook/real.h"
@@ -118,13 +119,26 @@ static ssize_t told(ptrdiff_t n, int to)
     return wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
 }
 
+/* Whether it is given a place in what has none. */
+static bool is_misplaced(int fd, const off64_t *at)
+{
+    return at && lseek(fd, 0, SEEK_CUR) < 0;
+}
+
+/* What the kernel refuses. Of a pipe it cannot be asked by a call for no bytes: for those it waits too. */
+static bool is_refused(int to, int from, const off_t *offset)
+{
+    int flags = fcntl(from, F_GETFL);
+    return flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (fcntl(to, F_GETFL) & O_ACCMODE) == O_RDONLY ||
+           (offset && (!wf_is_memory(offset) || *offset < 0 || is_misplaced(from, offset)));
+}
+
 /* To a pipe: what fits, once anything does; one that has room for it takes it without a wait. */
 static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    enum wf_wait next = wf_wait_ready(&w, to, POLLOUT);
-    if (next == WF_WAIT_OVER && errno != EAGAIN)
+    if (!is_refused(to, from, offset) && wf_wait_ready(&w, to, POLLOUT) == WF_WAIT_OVER && errno != EAGAIN)
         return -1;
     errno = kept;
     return wf_real.sendfile(to, from, offset, bytes);
@@ -146,8 +160,7 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     }
     if (S_ISFIFO(st.st_mode))
         return sendfile_to_pipe(to, from, offset, bytes);
-    if (wf_real.sendfile(to, from, offset, 0) <
-        0) /* the kernel is first to look at what it was given, and sends nothing */
+    if (wf_real.sendfile(to, from, offset, 0) < 0) /* the kernel looks at what it was given, and sends nothing */
         return -1;
     bytes = bytes < WF_MOST ? bytes : WF_MOST;
     size_t done = 0;
@@ -156,6 +169,8 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     while (done < bytes) {
         size_t piece = limited && bytes - done > PIECE ? PIECE : bytes - done;
         n = weft_sendfile(to, from, offset, piece, w.until);
+        if (wf_cannot_be_told((int)n) && wf_wait_ready(&w, to, POLLOUT) == WF_WAIT_AGAIN)
+            continue;
         if (n <= 0)
             break;
         done += (size_t)n;
@@ -172,12 +187,6 @@ HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
 }
 
 #define SPLICE_FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
-
-/* Whether it is given a place in what has none. */
-static bool is_misplaced(int fd, const off64_t *at)
-{
-    return at && lseek(fd, 0, SEEK_CUR) < 0;
-}
 
 /* A call that can only fail is the system's. */
 static bool cannot_be(int from, const off64_t *from_at, int to, const off64_t *to_at)
@@ -239,6 +248,8 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
     ptrdiff_t n;
     do { /* to what is no pipe it goes in pieces */
         n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
+        while (unlikely(wf_cannot_be_told((int)n)) && weft_now().ns < until.ns && weft_sleep(WEFT_MS) == 0)
+            n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
         done += n > 0 ? (size_t)n : 0;
     } while (n > 0 && done < bytes && goes_on(from, to));
     errno = kept;

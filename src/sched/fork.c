@@ -160,7 +160,7 @@ static void empty_worker(struct wf_worker *w)
         w->sched->policy->pop(w->set, (weft_time){now});
     w->slot = NULL;
     w->queue = w->waiting = w->direct = (struct wf_fifo){0};
-    w->round &= WF_ROUND_ALWAYS;
+    w->round &= (uint8_t)~WF_ROUND_SLEEPERS;
     w->pass_left = 0;
     w->ring = (struct wf_ring){0};
     w->inbox = (struct wf_inbox){0};

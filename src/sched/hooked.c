@@ -10,8 +10,6 @@
 
 #include <weft/hook.h>
 
-#include "sched/worker.h"
-
 bool weft_hooked(void)
 {
     const weft_fiber *f = wf_thread_self.fiber;
@@ -50,8 +48,6 @@ unsigned weft_hook_held(int change)
     int held = (f->flags >> WF_HELD_SHIFT) + change;
     held = held < 0 ? 0 : held > WF_HELD_MOST ? WF_HELD_MOST : held;
     f->flags = (uint16_t)((f->flags & ((1u << WF_HELD_SHIFT) - 1)) | (unsigned)held << WF_HELD_SHIFT);
-    struct wf_worker *w = wf_thread_self.worker;
-    w->round = (uint8_t)(held > 0 ? w->round | WF_ROUND_HELD : w->round & ~WF_ROUND_HELD);
     return (unsigned)held;
 }
 

@@ -55,7 +55,7 @@ const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
 {
     wf_slice_here();
     wf_fork_look();
-    const char *what = wf_load(&f->state) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
+    const char *what = weft_fiber_state(f) == WEFT_FIBER_PARKED ? wf_load(&f->what) : NULL;
     if (until)
         until->ns = what ? wf_load(&f->until) : INT64_MAX;
     return what ? what : "";

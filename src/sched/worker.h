@@ -50,7 +50,6 @@ enum {
     WF_ROUND_ALWAYS = 1,   /* a policy, or WEFT_DIRECT */
     WF_ROUND_COUNTED = 2,  /* turns are counted */
     WF_ROUND_SLEEPERS = 4, /* `direct` has somebody */
-    WF_ROUND_HELD = 8,     /* a fiber of it may have locks (weft_hook_held): it is to be told of */
 };
 
 struct wf_fifo {

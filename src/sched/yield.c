@@ -29,8 +29,8 @@ weft_time weft_in(weft_span d)
 /* Whether the worker would go on with the next of its queue, and f can be left from where it is. */
 static inline bool may_leave(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f)
 {
-    return w->round == 0 && w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
-           wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
+    return (w->round | f->flags >> WF_HELD_SHIFT) == 0 && w->tick % WF_LOOK_EVERY != 0 &&
+           wf_inbox_is_empty(&w->inbox) && t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
 }
 
 /* Whether the way from f straight to `next`, of the same worker, is as good as that through the worker. */

@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -53,6 +55,78 @@ STATEMENT(a_call_waits_also_if_there_is_no_number_left_for_a_descriptor)
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
     close_pair(pair);
     close_pair(pipefd);
+}
+
+static pid_t child_for_60_ms(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 60000000}, NULL);
+        _exit(7);
+    }
+    CHECK_INT(pid, >, 0);
+    return pid;
+}
+
+struct call {
+    struct sockaddr_in at;
+    int fd;
+};
+
+static void connect_later(void *arg)
+{
+    struct call *c = arg;
+    usleep(60000);
+    CHECK_INT(connect(c->fd, AS_ADDRESS(c->at), sizeof c->at), ==, 0);
+}
+
+/* One number is left: the call itself may need it. */
+STATEMENT(children_and_connections_are_waited_for_with_one_number_left)
+{
+    struct call c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    int status = -1, l = listener(8, &c.at);
+    struct rlimit before = take_all_numbers(), one = before;
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &one), ==, 0);
+    one.rlim_cur++;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &one), ==, 0);
+    double start = now_ms();
+    pid_t pid = child_for_60_ms();
+    CHECK_INT(waitpid(pid, &status, 0), ==, pid);
+    CHECK_AFTER(start, 60);
+    CHECK_INT(WEXITSTATUS(status), ==, 7);
+    start = now_ms();
+    struct flow *calls = begin_thread(connect_later, &c); /* takes no number */
+    int made = accept(l, NULL, NULL);
+    CHECK_INT(made, >=, 0);
+    CHECK_AFTER(start, 60);
+    end(calls);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    close(made);
+    close(c.fd);
+    close(l);
+}
+
+STATEMENT(what_cannot_be_sent_to_a_pipe_is_refused_at_once)
+{
+    static char much[1 << 20];
+    int pair[2], other[2], file = memfd_create("file", MFD_CLOEXEC);
+    off_t at = 0, negative = -1;
+    CHECK_INT(pipe2(pair, O_CLOEXEC | O_NONBLOCK), ==, 0);
+    CHECK_INT(pipe2(other, O_CLOEXEC), ==, 0);
+    CHECK_INT(write(file, much, 4096), ==, 4096);
+    CHECK_INT(write(pair[1], much, sizeof much), >, 0); /* it is full */
+    CHECK_INT(fcntl(pair[1], F_SETFL, O_WRONLY), ==, 0);
+    double start = now_ms();
+    CHECK_ERRNO(sendfile(pair[0], file, &at, 10), EBADF);
+    CHECK_ERRNO(sendfile(pair[1], -1, NULL, 10), EBADF);
+    CHECK_ERRNO(sendfile(pair[1], other[1], NULL, 10), EBADF);
+    CHECK_ERRNO(sendfile(pair[1], file, (off_t *)8, 10), EFAULT);
+    CHECK_ERRNO(sendfile(pair[1], file, &negative, 10), EINVAL);
+    CHECK_ERRNO(sendfile(pair[1], other[0], &at, 10), ESPIPE);
+    CHECK_AT_ONCE(start);
+    close_pair(pair);
+    close_pair(other);
+    close(file);
 }
 
 STATEMENT(an_accept_without_a_number_for_the_connection_fails_at_once)
@@ -229,6 +303,8 @@ STATEMENT(a_close_in_a_handler_returns_whatever_it_has_interrupted)
 }
 
 STATEMENTS(corners, a_call_waits_also_if_there_is_no_number_left_for_a_descriptor,
+           children_and_connections_are_waited_for_with_one_number_left,
+           what_cannot_be_sent_to_a_pipe_is_refused_at_once,
            an_accept_without_a_number_for_the_connection_fails_at_once,
            as_many_sets_within_sets_as_the_kernel_allows_are_waited_for, a_close_that_lingers_takes_its_time,
            select_does_not_look_at_numbers_that_the_table_has_no_room_for, an_option_that_lies_nowhere_is_efault,

@@ -99,6 +99,34 @@ STATEMENT(several_that_take_it_again_and_again_let_another_have_it)
     check_turns(begin_elsewhere, 3);
 }
 
+static pthread_mutex_t wanted = PTHREAD_MUTEX_INITIALIZER;
+
+static void want(void *arg)
+{
+    (void)arg;
+    CHECK_INT(pthread_mutex_lock(&wanted), ==, 0);
+    CHECK_INT(pthread_mutex_unlock(&wanted), ==, 0);
+}
+
+/* Nobody else of this worker runs between the two calls; a thread might. */
+STATEMENT(what_is_free_is_had_also_by_who_has_no_time_left)
+{
+    struct timespec past = {1, 0};
+    CHECK_INT(pthread_mutex_lock(&wanted), ==, 0);
+    struct flow *other = begin(want, NULL);
+    bool has = true;
+    for (int i = 0; i < 8 && has; i++) {
+        usleep(2000);
+        CHECK_INT(pthread_mutex_unlock(&wanted), ==, 0);
+        has = pthread_mutex_timedlock(&wanted, &past) == 0;
+        CHECK(has || is_kernel());
+    }
+    if (has)
+        CHECK_INT(pthread_mutex_unlock(&wanted), ==, 0);
+    end(other);
+}
+
 STATEMENTS(lock_turns, who_takes_it_again_and_again_lets_another_have_it,
+           what_is_free_is_had_also_by_who_has_no_time_left,
            who_takes_it_again_and_again_elsewhere_lets_another_have_it,
            several_that_take_it_again_and_again_let_another_have_it)

@@ -103,6 +103,13 @@ static void *is_held(void *arg)
     return ptr(weft_hook_held(0));
 }
 
+static void *holds_a_moment(void *arg)
+{
+    CHECK_INT(weft_hook_held(1), ==, 1);
+    CHECK_INT(weft_hook_held(-1), ==, 0);
+    return arg;
+}
+
 static void *holds(void *arg)
 {
     CHECK_INT(weft_hook_self(), ==, weft_fiber_id(weft_fiber_current()));
@@ -120,6 +127,13 @@ static void *holds(void *arg)
     weft_yield(); /* lets others run just as well */
     CHECK_INT(waits, ==, 2);
     CHECK_STR(last.what, "yield");
+    weft_fiber *other = go(holds_a_moment, NULL); /* what another does with its own changes nothing */
+    while (weft_fiber_state(other) != WEFT_FIBER_DONE)
+        weft_yield();
+    ended(other);
+    waits = 1;
+    weft_yield();
+    CHECK_INT(waits, ==, 2);
     CHECK_INT(weft_hook_held(100), ==, 63);
     CHECK(weft_hooked());
     weft_fiber *f = go_flagged(WEFT_MIGRATE, is_held); /* its own are none */
