@@ -16,7 +16,7 @@
 
 /* ---- how soon ---- */
 
-enum { ROUNDS = 15, HELD_MS = 31 };
+enum { ROUNDS = 15, HELD_MS = 45 }; /* one that only looks again does so after 31 ms, and after 63 */
 
 #define AT_ONCE_MS 1.5
 
@@ -139,36 +139,6 @@ STATEMENT(who_waits_goes_on_at_once_when_it_can)
         CHECK(there < AT_ONCE_MS);
         CHECK(thread < AT_ONCE_MS);
     }
-}
-
-/* ---- what it costs ---- */
-
-enum { IDLE = 4000, IDLE_THREADS = 20 };
-
-static void wait_for_own(void *arg)
-{
-    CHECK_INT(sem_wait(arg), ==, 0);
-}
-
-STATEMENT(those_that_wait_for_long_cost_little)
-{
-    static sem_t sems[IDLE];
-    static struct flow *flows[IDLE];
-    int count = is_kernel() ? IDLE_THREADS : IDLE;
-    for (int i = 0; i < count; i++) {
-        CHECK_INT(sem_init(&sems[i], 0, 0), ==, 0);
-        flows[i] = begin(wait_for_own, &sems[i]);
-    }
-    usleep(500000);
-    double used = cpu_ms(), start = now_ms();
-    usleep(1000000);
-    used = (cpu_ms() - used) / (now_ms() - start);
-    for (int i = 0; i < count; i++)
-        CHECK_INT(sem_post(&sems[i]), ==, 0);
-    for (int i = 0; i < count; i++)
-        end(flows[i]);
-    printf("%d that wait: %.1f %% of a CPU\n", count, used * 100);
-    CHECK(used < (STATEMENT_ASAN ? 0.5 : 0.16));
 }
 
 /* ---- a fiber that is cancelled ---- */
@@ -572,9 +542,9 @@ STATEMENT(a_handler_locks_as_a_thread)
     CHECK_INT(sigaction(SIGUSR1, &before, NULL), ==, 0);
 }
 
-STATEMENTS(lock_fiber, who_waits_goes_on_at_once_when_it_can, those_that_wait_for_long_cost_little,
-           a_fiber_that_is_cancelled_still_gets_its_mutexes, a_cancel_ends_the_wait_for_a_condition,
-           what_a_fiber_owns_is_its_own_also_without_hooks, a_condition_that_another_process_signals_is_waited_for,
+STATEMENTS(lock_fiber, who_waits_goes_on_at_once_when_it_can, a_fiber_that_is_cancelled_still_gets_its_mutexes,
+           a_cancel_ends_the_wait_for_a_condition, what_a_fiber_owns_is_its_own_also_without_hooks,
+           a_condition_that_another_process_signals_is_waited_for,
            what_a_fiber_owns_no_fiber_of_another_process_is_taken_to_own,
            the_child_of_a_fork_has_the_locks_of_the_fiber_that_forked,
            in_the_child_of_a_fork_nobody_waits_but_who_is_there, a_fork_waits_for_the_locks_of_a_library,
