@@ -54,7 +54,8 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
         if (wf_wait_ready(&w, fd, POLLIN) == WF_WAIT_OVER)
             return -1;
         errno = kept;
-        if (wf_real.poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) != 0) /* it needs the number that is left */
+        if (wf_real.poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) !=
+            0) /* it needs the number that is left */
             return wf_real.accept4(fd, from, size, flags);
     }
     return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
