@@ -10,6 +10,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "hook/elf.h"
 #include "hook/lock.h"
 
 #define FUNCTION "__once_proxy" /* what std::call_once gives pthread_once */
@@ -41,22 +42,16 @@ struct table {
     const uint32_t *hash; /* counts, a filter, buckets and chains, as DT_GNU_HASH has them */
 };
 
-/* The loader has added `base` to what is in the dynamic section, or may not write there. */
-static const void *pointer(ElfW(Addr) base, ElfW(Addr) value)
-{
-    return (const void *)(value < base ? base + value : value);
-}
-
 static bool read_table(ElfW(Addr) base, const ElfW(Dyn) * dynamic, struct table *out)
 {
     *out = (struct table){0};
     for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
         if (dynamic->d_tag == DT_SYMTAB)
-            out->symbols = pointer(base, dynamic->d_un.d_ptr);
+            out->symbols = wf_dynamic_pointer(base, dynamic->d_un.d_ptr);
         else if (dynamic->d_tag == DT_STRTAB)
-            out->strings = pointer(base, dynamic->d_un.d_ptr);
+            out->strings = wf_dynamic_pointer(base, dynamic->d_un.d_ptr);
         else if (dynamic->d_tag == DT_GNU_HASH)
-            out->hash = pointer(base, dynamic->d_un.d_ptr);
+            out->hash = wf_dynamic_pointer(base, dynamic->d_un.d_ptr);
     }
     return out->symbols && out->strings && out->hash;
 }
@@ -101,15 +96,10 @@ static bool find_variables(const struct table *t, struct wf_callable *out)
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    const ElfW(Dyn) *dynamic = NULL;
     struct table t;
     (void)size;
     (void)arg;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    }
-    if (!read_table(info->dlpi_addr, dynamic, &t))
+    if (!read_table(info->dlpi_addr, wf_dynamic_of(info), &t))
         return 0;
     /* A program at a fixed address has a function of its own that jumps there, and that is its address for all. */
     const ElfW(Sym) *function = find(&t, FUNCTION);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include <weft/fiber.h>
 #include <weft/io.h>
 
 #include "hook/real.h"
@@ -53,8 +52,7 @@ static int poll_until(struct pollfd *fds, nfds_t count, weft_time until)
 {
     int n = weft_poll(fds, count, until);
     for (weft_span pause = 0; unlikely(wf_cannot_be_told(n)) && weft_now().ns < until.ns;) {
-        weft_time soon = weft_in(pause = wf_longer_pause(pause));
-        int rc = weft_sleep_until(soon.ns < until.ns ? soon : until), found = wf_real.poll(fds, count, 0);
+        int rc = wf_pause(&pause, until), found = wf_real.poll(fds, count, 0);
         if (found != 0)
             return found;
         n = rc < 0 ? rc : n;

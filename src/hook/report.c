@@ -15,6 +15,7 @@
 
 #include <weft/io.h>
 
+#include "hook/elf.h"
 #include "hook/lock.h"
 #include "hook/names.h"
 #include "hook/real.h"
@@ -129,34 +130,29 @@ struct tables {
 static struct tables read_tables(const struct dl_phdr_info *info)
 {
     struct tables t = {0};
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        for (const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL;
-             d++) {
-            const void *at = (const void *)d->d_un.d_ptr;
-            switch (d->d_tag) {
-            case DT_STRTAB:
-                t.strings = at;
-                break;
-            case DT_SYMTAB:
-                t.symbols = at;
-                break;
-            case DT_JMPREL:
-                t.jumps = at;
-                break;
-            case DT_PLTRELSZ:
-                t.jump_bytes = d->d_un.d_val;
-                break;
-            case DT_RELA:
-                t.others = at;
-                break;
-            case DT_RELASZ:
-                t.other_bytes = d->d_un.d_val;
-                break;
-            default:
-                break;
-            }
+    for (const ElfW(Dyn) *d = wf_dynamic_of(info); d && d->d_tag != DT_NULL; d++) {
+        const void *at = wf_dynamic_pointer(info->dlpi_addr, d->d_un.d_ptr);
+        switch (d->d_tag) {
+        case DT_STRTAB:
+            t.strings = at;
+            break;
+        case DT_SYMTAB:
+            t.symbols = at;
+            break;
+        case DT_JMPREL:
+            t.jumps = at;
+            break;
+        case DT_PLTRELSZ:
+            t.jump_bytes = d->d_un.d_val;
+            break;
+        case DT_RELA:
+            t.others = at;
+            break;
+        case DT_RELASZ:
+            t.other_bytes = d->d_un.d_val;
+            break;
+        default:
+            break;
         }
     }
     return t;

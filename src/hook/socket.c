@@ -13,7 +13,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <weft/fiber.h>
 #include <weft/io.h>
 #include <weft/offload.h>
 
@@ -54,9 +53,9 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
         if (wf_wait_ready(&w, fd, POLLIN) == WF_WAIT_OVER)
             return -1;
         errno = kept;
-        if (wf_real.poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) !=
-            0) /* it needs the number that is left */
-            return wf_real.accept4(fd, from, size, flags);
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (wf_real.poll(&p, 1, 0) != 0)
+            return wf_real.accept4(fd, from, size, flags); /* weft_accept might take the last number for itself */
     }
     return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
 }
@@ -218,11 +217,8 @@ static void linger(int fd, weft_span limit)
     if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
         shutdown(fd, SHUT_WR);
         weft_span pause = 0;
-        while (is_under_way_out(fd) && weft_now().ns < until.ns) {
-            weft_time soon = weft_in(pause = wf_longer_pause(pause));
-            if (weft_sleep_until(soon.ns < until.ns ? soon : until) != 0)
-                break;
-        }
+        while (is_under_way_out(fd) && weft_now().ns < until.ns && wf_pause(&pause, until) == 0)
+            ;
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
     }
     wf_real.close(fd);

@@ -107,9 +107,11 @@ static bool is_told_wrong(const struct wf_waiting *w, int events)
 
 #define LONGEST_PAUSE (5 * WEFT_MS)
 
-weft_span wf_longer_pause(weft_span pause)
+int wf_pause(weft_span *pause, weft_time until)
 {
-    return pause == 0 ? 100 * WEFT_US : pause < LONGEST_PAUSE ? 2 * pause : pause;
+    *pause = *pause == 0 ? 100 * WEFT_US : *pause < LONGEST_PAUSE ? 2 * *pause : *pause;
+    weft_time soon = weft_in(*pause);
+    return weft_sleep_until(soon.ns < until.ns ? soon : until);
 }
 
 /* So that it is not asked over and over without a pause. 0, or a negative errno; -EBADF: another has the number now. */
@@ -118,10 +120,8 @@ static int pause_a_little(struct wf_waiting *w, int fd)
     struct stat before, after;
     if (weft_now().ns >= w->until.ns)
         return -ETIMEDOUT;
-    w->pause = wf_longer_pause(w->pause);
-    weft_time soon = weft_in(w->pause);
     bool known = fstat(fd, &before) == 0;
-    int rc = weft_sleep_until(soon.ns < w->until.ns ? soon : w->until);
+    int rc = wf_pause(&w->pause, w->until);
     if (rc == 0 && (!known || fstat(fd, &after) != 0 || before.st_ino != after.st_ino || before.st_dev != after.st_dev))
         rc = -EBADF;
     return rc;

@@ -56,8 +56,8 @@ static inline bool wf_cannot_be_told(int rc)
     return rc == -EMFILE || rc == -ENFILE || rc == -ELOOP; /* no number for the worker's set; too many sets in sets */
 }
 
-/* The next pause between two looks. */
-weft_span wf_longer_pause(weft_span pause);
+/* Sleeps between two looks, each time longer, but not beyond `until`: 0 or -ECANCELED. *pause is 0 at first. */
+int wf_pause(weft_span *pause, weft_time until);
 
 /* errno of a negative result: -1. */
 static inline int wf_fails(int error)

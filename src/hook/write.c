@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weft/fiber.h>
 #include <weft/io.h>
 
 #include "hook/real.h"
@@ -248,7 +247,7 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
     ptrdiff_t n;
     do { /* to what is no pipe it goes in pieces */
         n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
-        while (unlikely(wf_cannot_be_told((int)n)) && weft_now().ns < until.ns && weft_sleep(WEFT_MS) == 0)
+        while (unlikely(wf_cannot_be_told((int)n)) && weft_now().ns < until.ns && wf_pause(&out.pause, until) == 0)
             n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
         done += n > 0 ? (size_t)n : 0;
     } while (n > 0 && done < bytes && goes_on(from, to));
