@@ -26,7 +26,7 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/test quick
 
 test-full: ## the tests in all other builds (clang, other processors, valgrind), what must hold under the hooks, and the mutants
-	@tools/setup run test full hooks clients
+	@tools/setup run test full mutants hooks clients
 	@tools/test full
 
 test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded
@@ -38,11 +38,11 @@ test-clients: ## client libraries (libpq, libcurl, hiredis...) in fibers under t
 	@tools/test clients
 
 test-mutants: ## break the library in known ways: every break must turn a test red
-	@tools/setup run test
+	@tools/setup run test mutants
 	@tools/test mutants
 
-stress: ## ten minutes of the tests under load, in the builds dev, asan, tsan and release-test
-	@tools/setup run test
+stress: ## the tests under load, in the builds dev, asan, tsan and release-test; then faults that the random program must find
+	@tools/setup run test mutants
 	@tools/test stress
 
 soak: ## ten minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600

@@ -3,7 +3,6 @@
  *
  *     echo-server [ADDRESS]    serves, by default at 127.0.0.1:7000, until SIGINT or SIGTERM; SIGUSR1: counts its fibers
  */
-#include <errno.h>
 #include <error.h>
 #include <stdio.h>
 
@@ -42,7 +41,7 @@ static void *serve(void *address)
         weft_go(obey, NULL);
         rc = weft_serve(listener, echo, NULL, NULL, WEFT_FOREVER);
     }
-    if (rc != -EBADF) /* which is: obey has closed it */
+    if (rc != 0)
         error(1, -rc, "cannot serve at %s", (char *)address);
     return NULL;
 }

@@ -4,7 +4,6 @@
  *
  *     echo-watches [ADDRESS]    serves, by default at 127.0.0.1:7000
  */
-#include <errno.h>
 #include <error.h>
 #include <stdio.h>
 

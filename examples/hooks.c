@@ -5,7 +5,6 @@
  *
  * Prints: 3 calls that block for 2 s each, in three fibers of one worker: 2.0 s in all
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const char no_trace_points[] = "no_trace_points", no_such_process[] = "no_such_process";
+
 /* The kernel's number for the event of any system call's start, or -1. */
 static long long event_id(void)
 {
@@ -58,12 +60,12 @@ const char *calls_open(struct calls *calls, pid_t process)
 
     calls->threads = 0;
     if (id < 0)
-        return "no_trace_points";
+        return no_trace_points;
     attr.config = (uint64_t)id;
     snprintf(path, sizeof(path), "/proc/%d/task", (int)process);
     tasks = opendir(path);
     if (!tasks)
-        return "no_such_process";
+        return no_such_process;
     while (all && (entry = readdir(tasks)))
         if (entry->d_name[0] != '.')
             all = count_thread(calls, &attr, (pid_t)strtol(entry->d_name, NULL, 10));
@@ -72,6 +74,15 @@ const char *calls_open(struct calls *calls, pid_t process)
         return NULL;
     calls_close(calls);
     return "perf_event_open_fails";
+}
+
+const char *calls_explain(const char *word)
+{
+    if (word == no_trace_points)
+        return "the kernel has no trace points, or tracefs is not mounted";
+    if (word == no_such_process)
+        return "the process has ended";
+    return "the kernel does not let this user count them (root may, as a rule)";
 }
 
 void calls_start(const struct calls *calls)

@@ -18,8 +18,11 @@ struct calls {
     unsigned threads;
 };
 
-/** Prepares to count, which takes a while. Returns NULL, or why it cannot be done: a word, for people and programs. */
+/** Prepares to count, which takes a while. Returns NULL, or why it cannot be done: a word, for programs. */
 const char *calls_open(struct calls *calls, pid_t process);
+
+/** What a word of calls_open means, in a sentence. */
+const char *calls_explain(const char *word);
 
 /** Counts from now on. */
 void calls_start(const struct calls *calls);

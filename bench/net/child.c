@@ -58,6 +58,28 @@ static void read_line(int fd, char *line, size_t size)
     line[got - 1] = '\0';
 }
 
+int child_share_cpus(void)
+{
+    cpu_set_t all, only;
+    int first = -1;
+
+    sched_getaffinity(0, sizeof(all), &all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        if (first < 0) {
+            first = cpu;
+            continue;
+        }
+        CPU_ZERO(&only);
+        CPU_SET(first, &only);
+        if (sched_setaffinity(0, sizeof(only), &only) != 0)
+            case_fail("sched_setaffinity: %s", strerror(errno));
+        return cpu;
+    }
+    case_na("the server and the load need a CPU each");
+}
+
 void child_start(struct child *child, const struct child_order *order)
 {
     char line[256];

@@ -28,6 +28,9 @@ struct child_order {
     const char *handler; /* or NULL */
 };
 
+/** Binds this process to the first CPU that it may use, and returns the second, for the server; n/a if there is none. */
+int child_share_cpus(void);
+
 /** Starts a server and waits until it can be connected to; where it says n/a, so does this process, with which it dies. */
 void child_start(struct child *child, const struct child_order *order);
 

@@ -15,7 +15,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,29 +111,6 @@ static void raise_descriptors(void)
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < load.count + OTHER_DESCRIPTORS)
         case_na("%zu descriptors are more than this process may have (%llu)", load.count + OTHER_DESCRIPTORS,
                 (unsigned long long)limit.rlim_cur);
-}
-
-/* Binds this process to the first CPU that it may use and returns the second. */
-static int share_cpus(void)
-{
-    cpu_set_t all, only;
-    int first = -1;
-
-    sched_getaffinity(0, sizeof(all), &all);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &all))
-            continue;
-        if (first < 0) {
-            first = cpu;
-            continue;
-        }
-        CPU_ZERO(&only);
-        CPU_SET(first, &only);
-        if (sched_setaffinity(0, sizeof(only), &only) != 0)
-            case_fail("sched_setaffinity: %s", strerror(errno));
-        return cpu;
-    }
-    case_na("the server and the load need a CPU each");
 }
 
 /* Messages */
@@ -393,7 +369,7 @@ int main(int argc, char **argv)
         order.workers = split_workers(argv[2]);
         order.handler = load.handler;
     } else {
-        order.cpu = share_cpus();
+        order.cpu = child_share_cpus();
     }
     child_start(&server, &order);
     connect_all(server.port);

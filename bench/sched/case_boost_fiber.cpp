@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../common/case.h"
+#include "../common/fair.h"
 #include "../common/sleepers.h"
 
 namespace fibers = boost::fibers;
@@ -352,6 +353,31 @@ template <sleepers_figure figure> void run_sleepers(double)
     run_sleepers_with(figure);
 }
 
+/* fair */
+
+void run_fair_sleep(double budget_ms)
+{
+    std::int64_t end = fair_now() + static_cast<std::int64_t>(budget_ms * 1e6);
+    fair_begin(0);
+    bool has_slept = false;
+    fibers::fiber sleeper([end, &has_slept] {
+        do {
+            std::int64_t us = fair_span_us(), due = fair_now() + us * 1000;
+            boost::this_fiber::sleep_for(std::chrono::microseconds(us));
+            fair_late(fair_now() - due);
+        } while (fair_now() < end);
+        has_slept = true;
+    });
+
+    while (!has_slept) {
+        fair_compute();
+        boost::this_fiber::yield();
+    }
+    sleeper.join();
+    fair_end(0);
+    fair_answer(false, "");
+}
+
 /*
  * mutex: half of the fibers on each of two threads. Nobody locks before all are there; else the first would be done
  * before the other thread is awake.
@@ -418,10 +444,14 @@ int main(int argc, char **argv)
         {"wake", "boost-fiber", run_wake},
         {"sleepers-p99", "boost-fiber", run_sleepers<SLEEPERS_P99>},
         {"sleepers-cpu", "boost-fiber", run_sleepers<SLEEPERS_CPU>},
+        {"fair-0.1", "boost-sleep", run_fair_sleep},
+        {"fair-0.5", "boost-sleep", run_fair_sleep},
+        {"fair-5", "boost-sleep", run_fair_sleep},
         {"mutex-1", "boost-fiber", run_mutex<1>},
         {"mutex-4", "boost-fiber", run_mutex<4>},
         {"mutex-16", "boost-fiber", run_mutex<16>},
         {"mutex-64", "boost-fiber", run_mutex<64>},
     };
+    fair_open(argc, argv);
     return case_main(argc, argv, entries, sizeof(entries) / sizeof(entries[0]));
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../common/case.h"
+#include "../common/fair.h"
 #include "../common/sleepers.h"
 
 #define LIVE 10000
@@ -387,6 +388,37 @@ static void run_sleepers_cpu(double budget_ms)
     run_sleepers_with(SLEEPERS_CPU);
 }
 
+/* fair: the neighbour gives way by a sleep of nothing, which lets the scheduler look at the clock. */
+
+static int64_t sleeps_until;
+
+static bool has_slept;
+
+static void *sleep_beside(void *arg)
+{
+    do {
+        int64_t us = fair_span_us(), due = fair_now() + us * 1000;
+        st_usleep((st_utime_t)us);
+        fair_late(fair_now() - due);
+    } while (fair_now() < sleeps_until);
+    has_slept = true;
+    return arg;
+}
+
+static void run_fair_sleep(double budget_ms)
+{
+    start_library();
+    sleeps_until = fair_now() + (int64_t)(budget_ms * 1e6);
+    fair_begin(0);
+    thread_new(sleep_beside, NULL, 0, 0);
+    while (!has_slept) {
+        fair_compute();
+        st_usleep(0);
+    }
+    fair_end(0);
+    fair_answer(false, "");
+}
+
 static void need_two_workers(double budget_ms)
 {
     (void)budget_ms;
@@ -407,10 +439,14 @@ int main(int argc, char **argv)
         {"wake", "state-threads", need_two_workers},
         {"sleepers-p99", "state-threads", run_sleepers_p99},
         {"sleepers-cpu", "state-threads", run_sleepers_cpu},
+        {"fair-0.1", "st-sleep", run_fair_sleep},
+        {"fair-0.5", "st-sleep", run_fair_sleep},
+        {"fair-5", "st-sleep", run_fair_sleep},
         {"mutex-1", "state-threads", need_two_workers},
         {"mutex-4", "state-threads", need_two_workers},
         {"mutex-16", "state-threads", need_two_workers},
         {"mutex-64", "state-threads", need_two_workers},
     };
+    fair_open(argc, argv);
     return case_main(argc, argv, entries, sizeof(entries) / sizeof(entries[0]));
 }

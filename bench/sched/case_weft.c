@@ -5,6 +5,7 @@
  */
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "../common/case.h"
 #include "../common/sleepers.h"
@@ -17,6 +18,7 @@
 #define YIELDERS_MAX 1000
 #define LEAVES 1000000
 #define LEAVES_SUM 499999500000
+#define STARVED 12000
 #define LOCK_TURNS 256000
 #define LOCKERS_MAX 64
 
@@ -387,6 +389,54 @@ static void run_sleepers_cpu(double budget_ms)
     run_first(1, first_sleeper, &figure);
 }
 
+/* starved: while the process may map nothing, no fiber can have a stack of a size that was not used before. */
+
+static void *count_itself(void *count)
+{
+    (*(size_t *)count)++;
+    return NULL;
+}
+
+static double worst_lateness_us(void)
+{
+    weft_span worst = 0;
+
+    for (int i = 0; i < 50; i++) {
+        weft_time due = weft_in(WEFT_MS);
+        must(weft_sleep_until(due), "weft_sleep_until");
+        weft_span late = weft_now().ns - due.ns;
+        worst = late > worst ? late : worst;
+    }
+    return (double)worst / WEFT_US;
+}
+
+static void *first_starver(void *arg)
+{
+    weft_attr attr = {.size = sizeof(attr), .stack = 3 << 20};
+    struct rlimit before, none;
+    size_t ran = 0;
+
+    (void)arg;
+    for (size_t i = 0; i < STARVED; i++)
+        must(weft_go_with(NULL, &attr, count_itself, &ran), "weft_go_with");
+    getrlimit(RLIMIT_AS, &before);
+    none = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    double worst = worst_lateness_us();
+    setrlimit(RLIMIT_AS, &before);
+    case_check_sum(ran, 0);
+    while (ran < STARVED)
+        must(weft_sleep(WEFT_MS), "weft_sleep");
+    case_ok(worst, "starved=12000");
+    return NULL;
+}
+
+static void run_starved(double budget_ms)
+{
+    (void)budget_ms;
+    run_first(1, first_starver, NULL);
+}
+
 /*
  * mutex: half of the fibers on each worker. Nobody locks before all are there; else the first would be done before the
  * other worker is awake.
@@ -473,6 +523,7 @@ int main(int argc, char **argv)
         {"wake", "weft", run_wake},
         {"sleepers-p99", "weft", run_sleepers_p99},
         {"sleepers-cpu", "weft", run_sleepers_cpu},
+        {"starved", "weft", run_starved},
         {"mutex-1", "weft", run_mutex_1},
         {"mutex-4", "weft", run_mutex_4},
         {"mutex-16", "weft", run_mutex_16},

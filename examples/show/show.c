@@ -127,7 +127,7 @@ static void sum_up(const struct sample *first, const struct sample *last, double
     printf("  fibers             %s: one for each connection, and those that accept and wait for signals\n",
            grouped(last->fibers, fibers));
     if (no_calls)
-        printf("  system calls       not available here: %s (root may count them, as a rule)\n", no_calls);
+        printf("  system calls       not counted: %s\n", calls_explain(no_calls));
     else
         printf("  system calls       %s a message\n", calls_of_one(first, last, calls));
     printf("  memory             %.1f MB, page tables included; %.1f KB for each connection\n", last->memory / 1e6,

@@ -1,5 +1,6 @@
 /*
- * weft/api.h: what every other header needs: visibility, linkage for C++, the entry function's type, the version.
+ * weft/api.h: what every other header needs: visibility, linkage for C++, the entry function's type, the version, and
+ * the meaning of codes.
  */
 #ifndef WEFT_API_H
 #define WEFT_API_H
@@ -42,6 +43,19 @@ typedef void *weft_fn(void *arg);
  * Owns:    nothing
  */
 WEFT_API const char *weft_version(void);
+
+/**
+ * The meaning of a code that a call of this library returned: for -ENXIO "no runtime: call weft_run ...", and so on.
+ * The header of a call says more exactly what a code means there. A code that no header names has the system's text, as
+ * strerror(3) has it in English.
+ *
+ * Returns: an English string that lives for ever. The sign does not matter: n and -n have the same string. 0 is
+ *          "success"; a number that is no code has a string that says so
+ * Context: any thread, also a signal handler
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API const char *weft_strerror(int code);
 
 WEFT_END_DECLS
 

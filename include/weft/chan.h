@@ -19,6 +19,10 @@
  * Fibers of any scheduler and plain threads use one channel as they like. The values may lie on a shared stack
  * (weft/stack.h): a call that has to wait keeps a copy of them in memory of its own meanwhile.
  *
+ * A send, a receive or a select that need not wait may still let other fibers run before it returns: a fiber that has
+ * run for 100 us (weft_sched_opts.look_every) gives way. A call with WEFT_NOW never gives way, nor does a fiber while
+ * weft_hook_held counts locks of it.
+ *
  * A deadline in the past still tries once. A fiber that was cancelled can do what needs no wait.
  *
  * Failure: a negative errno is returned, errno is never set, and outputs are untouched.
@@ -52,7 +56,7 @@ WEFT_API int weft_chan_new(weft_chan **out, size_t elem, size_t capacity);
  * Nobody may use it from then on. Who has received the last value may free the channel at once, even if the send, the
  * close or the select that brought it has not returned yet.
  *
- * Returns: 0, -EBUSY somebody waits on it
+ * Returns: 0, -EBUSY somebody waits on it (debug builds also print a line)
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    takes c on 0
@@ -97,7 +101,7 @@ WEFT_API int weft_chan_close(weft_chan *c);
 /**
  * How many elements are in the channel: sent and not yet received. Of one with capacity 0 always 0.
  *
- * Returns: the count; others may change it at any time
+ * Returns: the count; others may change it at any time. 0 if c is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -107,7 +111,7 @@ WEFT_API size_t weft_chan_count(const weft_chan *c);
 /**
  * How many elements the channel can keep.
  *
- * Returns: the capacity that it was made with
+ * Returns: the capacity that it was made with; 0 if c is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -116,6 +120,7 @@ WEFT_API size_t weft_chan_capacity(const weft_chan *c);
 
 /** What a case of weft_select waits for. */
 enum {
+    WEFT_NONE = 0, /* nothing: the case never happens, and weft_select ignores its other fields */
     WEFT_SEND = 1, /* `value` can be sent to `chan`: it is */
     WEFT_RECV,     /* an element can be received from `chan`: it is, to `value` */
     WEFT_EVENT     /* `event` is set */
@@ -123,7 +128,7 @@ enum {
 
 /** One of the things that weft_select chooses from. */
 typedef struct weft_case {
-    int op;                   /* WEFT_SEND, WEFT_RECV, WEFT_EVENT */
+    int op;                   /* WEFT_SEND, WEFT_RECV, WEFT_EVENT; WEFT_NONE: the case is switched off */
     int result;               /* set by weft_select in the case that happened: 0, or -EPIPE the channel is closed */
     weft_chan *chan;          /* SEND, RECV */
     void *value;              /* SEND: what, RECV: where to; may be NULL if the channel's elements have 0 bytes */
@@ -135,16 +140,39 @@ typedef struct weft_case {
  * as any other. A case whose channel is closed can happen: its `result` is -EPIPE (of a receive only once the channel
  * is empty). Nothing of the other cases is touched.
  *
- * A channel or event may be in several cases, a channel also as send and receive: a select never meets itself.
+ * A channel or event may be in several cases. A channel may be in a send case and in a receive case: a select never
+ * receives its own value. If one channel or event ends the wait, and several cases are on it, each of these cases is as
+ * likely as any other.
+ *
+ * A case with WEFT_NONE never happens. It keeps its index, and the select works as if the case were not there. So a
+ * loop can switch a case off and on again. If n is 0 (`cases` may then be NULL), or if all cases are WEFT_NONE, nothing
+ * can happen: the call waits until the deadline. With WEFT_FOREVER only a cancel ends such a wait; a plain thread waits
+ * for ever.
  *
  * Returns: the index of the case that happened, -ETIMEDOUT past `deadline`, -EAGAIN none can happen and the deadline is
- *          WEFT_NOW, -ECANCELED, -ENOMEM with more than 8 cases, or on a shared stack, -EINVAL n is 0 or above 2^30, or
- *          a case is not one: an unknown op, no channel, value or event
+ *          WEFT_NOW, -ECANCELED, -ENOMEM with more than 8 cases, or on a shared stack, -EINVAL n is above 2^30, or a
+ *          case is not one: an unknown op, no channel, value or event
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
- * Owns:    nothing; channels, events and values must stay until it returns
+ * Owns:    nothing; channels, events and values must stay until it returns (but weft_chan_free says who may free a
+ *          channel earlier)
  */
 WEFT_API int weft_select(weft_case *cases, size_t n, weft_time deadline);
+
+/**
+ * weft_select with a preference: if several cases can happen, the first of them in `cases` does. A case that can always
+ * happen shuts out all cases after it.
+ *
+ * The call prefers among the cases that can happen when it looks. If none can, the select waits, and the case that ends
+ * the wait happens, even if an earlier case could happen too before the caller runs again. If one channel or event ends
+ * the wait, and several cases are on it, the first of these cases happens.
+ *
+ * Returns: as weft_select
+ * Context: fiber | any thread
+ * Blocks:  the fiber | the thread
+ * Owns:    as weft_select
+ */
+WEFT_API int weft_select_ordered(weft_case *cases, size_t n, weft_time deadline);
 
 WEFT_END_DECLS
 

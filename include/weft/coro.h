@@ -24,12 +24,15 @@
  * that the stack is part of, prints one line that names the coroutine and what to raise, and then the process dies of it
  * as it would have. Any other fault goes to whoever handled SIGSEGV before; if that handler did not ask for the signal
  * stack (SA_ONSTACK), it is put back in our place. Then, and when a handler is installed later, overflows are silent.
+ * If the fault and the stack pointer are both within 64 MiB below the stack, a line says first that this looks like an
+ * overflow: one frame was large enough to leave the mapping.
  *
  * "Panics" means: one line on standard error that says what to do, then abort(). A coroutine that is used after it was
  * freed is undefined behaviour, and panics while its memory waits for the next one. Debug builds are those made with
  * -DWEFT_DEBUG=ON.
  *
  * Ends: a thread that ends inside a coroutine (pthread_exit, cancellation) leaves it, and those that wait for it, DONE.
+ * In a fiber pthread_exit is another matter: see weft/fiber.h.
  * longjmp must not leave a coroutine. No function here may be called in a signal handler. After fork the child goes on
  * with all coroutines as they were, but those that other threads ran never go on.
  *
@@ -48,6 +51,7 @@ typedef struct weft_coro weft_coro;
 
 /** Where a coroutine is in its life; see the picture above. Write `enum`: weft_coro_state() has the same name. */
 enum weft_coro_state {
+    WEFT_CORO_NONE = -1,   /* of NULL */
     WEFT_CORO_READY = 1,   /* never resumed, or yielded: may be resumed */
     WEFT_CORO_RUNNING = 2, /* runs, or waits for one that it resumed */
     WEFT_CORO_DONE = 3     /* returned from its function: may be reset or freed */
@@ -180,7 +184,7 @@ WEFT_API weft_coro *weft_coro_current(void);
 /**
  * A number that no other coroutine of this process has or had; never 0. reset gives a new one.
  *
- * Returns: the id
+ * Returns: the id; 0 if c is NULL, so it may be asked of weft_coro_current() anywhere
  * Context: any thread
  * Blocks:  never
  * Owns:    nothing
@@ -190,7 +194,7 @@ WEFT_API uint64_t weft_coro_id(const weft_coro *c);
 /**
  * Where the coroutine is in its life.
  *
- * Returns: the state; of a coroutine that another thread runs, what it was a moment ago
+ * Returns: the state; of a coroutine that another thread runs, what it was a moment ago. WEFT_CORO_NONE if c is NULL
  * Context: any thread
  * Blocks:  never
  * Owns:    nothing
@@ -200,7 +204,7 @@ WEFT_API enum weft_coro_state weft_coro_state(const weft_coro *c);
 /**
  * The name given in the options.
  *
- * Returns: the name, or "" if none was given; lives as long as the coroutine
+ * Returns: the name, or "" if none was given or c is NULL; lives as long as the coroutine
  * Context: any thread
  * Blocks:  never
  * Owns:    nothing
@@ -210,7 +214,7 @@ WEFT_API const char *weft_coro_name(const weft_coro *c);
 /**
  * The user pointer given in the options.
  *
- * Returns: the pointer, or NULL if none was given
+ * Returns: the pointer, or NULL if none was given or c is NULL
  * Context: any thread
  * Blocks:  never
  * Owns:    nothing
@@ -218,7 +222,8 @@ WEFT_API const char *weft_coro_name(const weft_coro *c);
 WEFT_API void *weft_coro_user(const weft_coro *c);
 
 /**
- * How many coroutines there are in this process: made and not yet freed.
+ * How many coroutines there are in this process: made by weft_coro_new, in fibers too, and not yet freed. Fibers are no
+ * coroutines for this header and are not counted (as weft_coro_current is NULL in one): weft_sched_stats has their numbers.
  *
  * Returns: the count; exact when no other thread is making or freeing one meanwhile
  * Context: any thread
@@ -231,10 +236,11 @@ WEFT_API size_t weft_coro_count(void);
  * The most bytes of stack that were ever used, found by reading the stack from its far end.
  *
  * With WEFT_MEASURE this is the coroutine's own mark. Without it the stack may carry marks of coroutines that used it
- * before, so it is an upper bound. A reset keeps the mark. For a coroutine on a shared stack it is the most that was live when another one
- * needed the stack, or is live now that it is suspended.
+ * before, so it is an upper bound. A reset keeps the mark; a weft_stack_release that the coroutine calls begins a new
+ * mark. For a coroutine on a shared stack the result is the most that was live when another coroutine needed the stack,
+ * or what is live now, if the coroutine is suspended and that is more.
  *
- * Returns: bytes
+ * Returns: bytes; 0 if c is NULL
  * Context: any thread, while no other thread runs `c`
  * Blocks:  never (it reads the unused part of the stack: microseconds, or more if that is large)
  * Owns:    nothing

@@ -13,9 +13,13 @@
  *                                     └── wake ── PARKED
  *
  * Where it runs: a fiber that has not started goes to whichever worker is free first, unless it is bound to one
- * (weft_attr.worker). Once started it stays on its worker, so that errno, OpenSSL's queues and whatever else is
- * thread-local is the same before and after a wait. One with WEFT_MIGRATE says that it is safe to move. errno is kept
- * for each fiber.
+ * (weft_attr.worker), or one is named for its next turn (weft_sched_submit). Once started it stays on its worker, so that
+ * errno, OpenSSL's queues and whatever else is thread-local is the same before and after a wait. One with WEFT_MIGRATE says
+ * that it is safe to move. errno is kept for each fiber.
+ *
+ * A fiber ends by returning from its function. pthread_exit in one would end its worker, and panics with a line that names
+ * the fiber; so does a pthread_cancel of the worker's thread. With libweft-hook pthread_exit ends the fiber alone
+ * (docs/hooks.md).
  *
  * Every call here works on plain threads too, unless it says otherwise: where a fiber would park, a thread blocks.
  *
@@ -35,11 +39,12 @@ typedef struct weft_fiber weft_fiber;
 
 /** Where a fiber is in its life; see the picture above. Write `enum`: weft_fiber_state() has the same name. */
 enum weft_fiber_state {
-    WEFT_FIBER_NEW = 1, /* made by weft_fiber_new and not yet submitted */
-    WEFT_FIBER_READY,   /* in a run queue */
-    WEFT_FIBER_RUNNING, /* on a worker */
-    WEFT_FIBER_PARKED,  /* waits */
-    WEFT_FIBER_DONE     /* returned; its value waits for a join */
+    WEFT_FIBER_NONE = -1, /* of NULL */
+    WEFT_FIBER_NEW = 1,   /* made by weft_fiber_new and not yet submitted */
+    WEFT_FIBER_READY,     /* in a run queue */
+    WEFT_FIBER_RUNNING,   /* on a worker */
+    WEFT_FIBER_PARKED,    /* waits */
+    WEFT_FIBER_DONE       /* returned; its value waits for a join */
 };
 
 /** Flags of weft_attr, beside WEFT_FPENV, WEFT_CXX and WEFT_MEASURE of weft/coro.h. */
@@ -50,7 +55,7 @@ enum {
     WEFT_NO_HOOK = 1u << 9,
 };
 
-/** Binds a fiber to worker n (from 0) in weft_attr.worker and weft_sched_submit. */
+/** Worker n (from 0): binds a fiber to it in weft_attr.worker, names it for one turn in weft_sched_submit. */
 #define WEFT_WORKER(n) ((int)(n) + 1)
 
 /** How to run one fiber. NULL, or a zero field, means the default. */
@@ -72,11 +77,18 @@ typedef struct weft_attr {
 #define WEFT_SITE __FILE__ ":" WEFT_SITE_LINE(__LINE__)
 
 /**
- * Starts fn(arg) as a fiber of the calling fiber's scheduler; elsewhere, of the one that weft_run started. Detached: it
- * is released when it ends. Call it as weft_go(fn, arg), a macro that passes the line it stands on, for weft_dump.
+ * Starts fn(arg) as a fiber of the current scheduler (weft_sched_current). In a fiber this is the fiber's scheduler; on
+ * a thread that is worker 0 of a scheduler (use_caller), it is that scheduler; elsewhere, the one that weft_run
+ * started. The new fiber is detached: it is released when it ends. Call it as weft_go(fn, arg), a macro that passes the
+ * line it stands on, for weft_dump.
  *
- * Returns: 0, -EINVAL no fn, -ENXIO there is no runtime (call weft_run, or use weft_sched_go), -ESHUTDOWN the scheduler
- *          is stopping and the caller is not one of its fibers, or it has stopped, -ENOMEM
+ * A thread is worker 0 of its use_caller scheduler from weft_sched_new to weft_sched_free, even while it does not work,
+ * and even if a weft_run is under way on another thread. If that scheduler has no other worker, the fiber runs in the
+ * next weft_sched_run or weft_sched_stop.
+ *
+ * Returns: 0, -EINVAL no fn, -ENXIO there is no runtime (call weft_run, or use weft_sched_go; the first such call of a
+ *          process also prints a line on stderr), -ESHUTDOWN the scheduler is stopping and the caller is not one of its
+ *          fibers, or it has stopped, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; `site` must live for ever
@@ -114,11 +126,21 @@ WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_at
  * Waits for fiber `f` to end, takes its value (value may be NULL) and releases it.
  *
  * A fiber can be joined once, from a fiber or from a plain thread. After that f is nobody's: its memory may be the next
- * fiber's, and to use it is an error that is not always told.
+ * fiber's. To use it is an error that release builds do not always notice. Debug builds (WEFT_DEBUG) remember the last
+ * 512 fibers that are gone, and abort when any call but weft_policy_room and weft_policy_attr is given the handle of
+ * one.
+ *
+ * A thread that is a scheduler's worker 0 (weft_run, use_caller) runs no fiber while it waits outside of one. There the
+ * call fails with -EDEADLK (WEFT_NOW: -EAGAIN) if only this thread could run f to its end. That is so in two cases:
+ *  - The thread is the scheduler's only worker.
+ *  - f belongs to worker 0, and f is bound to it, or is parked, or has no WEFT_MIGRATE. (f belongs to worker 0 once it
+ *    has started there, and from the call that binds it to worker 0 or names worker 0 for it.)
+ * In these cases call weft_sched_run first. The call does wait for a fiber that was not submitted yet. It also waits
+ * for a ready fiber with WEFT_MIGRATE, because other workers may take that fiber.
  *
  * Returns: 0, -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was cancelled (f is
- *          then still joinable), -EDEADLK f is the caller, -EALREADY somebody else is joining it, -ESRCH it was in the
- *          parent of a fork (weft/sched.h), -EINVAL f is NULL or detached
+ *          then still joinable), -EDEADLK f is the caller, or only the calling thread could run it, -EALREADY somebody
+ *          else is joining it, -ESRCH it was in the parent of a fork (weft/sched.h), -EINVAL f is NULL or detached
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    takes f on 0; leaves it on failure
@@ -139,6 +161,7 @@ WEFT_API int weft_detach(weft_fiber *f);
 /**
  * Asks `f` to end: its current wait, or the next, returns -ECANCELED, and so does every later one. Nothing is forced;
  * locks and memory stay with the fiber, which is to clean up and return. A wait that was already over keeps its result.
+ * A fiber whose clean-up has to wait opens a shield for it (weft_shield_begin).
  *
  * Returns: 0, -ESRCH it has ended, -EINVAL f is NULL
  * Context: fiber | any thread
@@ -156,6 +179,50 @@ WEFT_API int weft_cancel(weft_fiber *f);
  * Owns:    nothing
  */
 WEFT_API bool weft_cancelled(void);
+
+/**
+ * Begins a shield: until `deadline` a cancel, earlier or later, does not end the calling fiber's waits. A shield is for
+ * clean-up that has to wait. The usual need is to join a child:
+ *
+ *      int rc = weft_join(child, NULL, WEFT_FOREVER);
+ *      if (rc == -ECANCELED) {                                 // we were cancelled, and the child uses our stack
+ *          weft_cancel(child);
+ *          int begun = weft_shield_begin(weft_in(5 * WEFT_SEC));
+ *          rc = weft_join(child, NULL, WEFT_FOREVER);          // -ECANCELED: it ignores its cancel for 5 s
+ *          if (begun == 0)
+ *              weft_shield_end();                              // else it would end a shield of the caller's
+ *      }
+ *
+ * The shield covers every call that a cancel can end: waits of all kinds, hooked calls, and calls that would return
+ * -ECANCELED without a wait. It hides nothing: weft_cancelled() stays true, and the cancel counts again after the shield.
+ *
+ * At its deadline the shield stops covering. If the fiber has been cancelled by then, a wait that is under way returns
+ * -ECANCELED at that moment, and so does every later wait. If the fiber has not been cancelled, the wait goes on, and a
+ * cancel ends it. A wait whose own deadline is not later than the shield's returns -ETIMEDOUT at its own deadline. A
+ * shield whose deadline has already passed (or is WEFT_NOW) covers nothing.
+ *
+ * Shields nest. An inner shield cannot outlast the outer one: the earliest deadline of the open shields counts. So a
+ * caller that allows a second for its clean-up gets a second, whatever functions it calls. When the inner shield ends,
+ * the deadline of the outer one counts again. Each weft_shield_begin that returned 0 needs its weft_shield_end, even if
+ * its deadline has passed. A fiber may end in a shield.
+ *
+ * Returns: 0, -EINVAL the deadline is WEFT_FOREVER (a shield may not keep a fiber alive for ever), -ENXIO not a fiber,
+ *          -ENOMEM (only inside another shield)
+ * Context: fiber
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_shield_begin(weft_time deadline);
+
+/**
+ * Ends the shield that the calling fiber began last. Without a shield it does nothing; a debug build prints a line.
+ *
+ * Returns: nothing
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void weft_shield_end(void);
 
 /**
  * Gives way: every fiber that is ready on this worker runs before the caller goes on (by the scheduler's policy). On a
@@ -233,7 +300,7 @@ WEFT_API weft_fiber *weft_fiber_current(void);
 /**
  * A number that no other fiber of this process has or had; never 0.
  *
- * Returns: the id
+ * Returns: the id; 0 if f is NULL, so it may be asked of weft_fiber_current() anywhere
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -243,7 +310,7 @@ WEFT_API uint64_t weft_fiber_id(const weft_fiber *f);
 /**
  * The name given in the attributes.
  *
- * Returns: the name, or "" if none was given; lives as long as the fiber
+ * Returns: the name, or "" if none was given or f is NULL; lives as long as the fiber
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -253,7 +320,7 @@ WEFT_API const char *weft_fiber_name(const weft_fiber *f);
 /**
  * Where the fiber is in its life.
  *
- * Returns: the state; of one that other threads deal with, what it was a moment ago
+ * Returns: the state; of one that other threads deal with, what it was a moment ago. WEFT_FIBER_NONE if f is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -264,7 +331,7 @@ WEFT_API enum weft_fiber_state weft_fiber_state(const weft_fiber *f);
  * When it was spawned, by the clock as the spawning worker last read it: earlier than that by as long as the spawning
  * fiber had computed without a wait.
  *
- * Returns: the time
+ * Returns: the time; 0 if f is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -274,7 +341,7 @@ WEFT_API weft_time weft_fiber_born(const weft_fiber *f);
 /**
  * Where it was spawned, as "file:line".
  *
- * Returns: a string that lives for ever
+ * Returns: a string that lives for ever; "" if f is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -284,8 +351,8 @@ WEFT_API const char *weft_fiber_site(const weft_fiber *f);
 /**
  * What a parked fiber waits for, and until when.
  *
- * Returns: "mutex", "sleep", "channel" and so on, with *until its deadline; "" if it is not parked (*until is then
- *          WEFT_FOREVER; until may be NULL)
+ * Returns: "mutex", "sleep", "channel" and so on, with *until its deadline; "" if it is not parked, or f is NULL (*until
+ *          is then WEFT_FOREVER; until may be NULL)
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; the string lives for ever
@@ -295,7 +362,8 @@ WEFT_API const char *weft_fiber_waits_for(const weft_fiber *f, weft_time *until)
 /**
  * The number of the worker that it is on.
  *
- * Returns: the number, from 0; -1 if it has not started and is not bound to one
+ * Returns: the number, from 0; -1 if f has not started and is not bound to a worker, if f has ended and its scheduler
+ *          was freed, or if f is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -308,7 +376,8 @@ typedef struct weft_local {
 } weft_local;
 
 /**
- * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life; there are 128.
+ * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life; there are 128, of which
+ * libweft-hook takes one, or with WEFT_HOOK_LOCKS two.
  *
  * When a fiber ends, `destroy` (may be NULL) is called in it for each value that is not NULL, as long as destructors set
  * new ones at most four times over.

@@ -10,12 +10,14 @@
  * were told never to wait). docs/hooks.md has the list of
  * names, and what is different.
  *
- * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal.
+ * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal. A signal
+ * handler interrupts the first fiber of weft_run, as it interrupts a call of the main thread, and no other fiber.
  *
  * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (A
  * value that is not known is reported on stderr.)
  * WEFT_HOOK_LOCKS=1: the locks of pthread.h, semaphore.h and threads.h too: a fiber waits for them and owns them, instead
- * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is reported on stderr.
+ * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is reported on stderr, if its
+ * scheduler has another fiber.
  */
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
@@ -76,8 +78,11 @@ WEFT_API int weft_hook_report(FILE *out);
 /* ---- for who writes hooks of their own ---- */
 
 /**
- * Lets the waits of the calling fiber pay no heed to weft_cancel (except weft_park), or heed it again: for wrappers of
- * calls that cannot fail, such as taking a lock.
+ * With `on` true, the waits of the calling fiber ignore weft_cancel; with false, they heed it again. It is for wrappers
+ * of calls that cannot fail, such as taking a lock. Calls that would return -ECANCELED without a wait ignore
+ * weft_cancel too. A wrapper restores the value that this call returned: its caller may itself be in an uncancellable
+ * section. Such a section is a shield without a deadline, independent of the shields of weft_shield_begin, which
+ * programs use instead.
  *
  * Returns: what it was before; false on a plain thread
  * Context: fiber | any thread
@@ -85,6 +90,18 @@ WEFT_API int weft_hook_report(FILE *out);
  * Owns:    nothing
  */
 WEFT_API bool weft_hook_deaf(bool on);
+
+/**
+ * Ends the calling fiber with `value`, as if its function had returned `value`. The fiber may call this at any depth.
+ * The call does not unwind the fiber's stack: the caller unwinds it before (as libweft-hook does for pthread_exit).
+ * Panics on a plain thread, and in a raw coroutine.
+ *
+ * Returns: never
+ * Context: fiber
+ * Blocks:  the fiber has ended
+ * Owns:    as a value that the fiber's function returns
+ */
+WEFT_API void weft_hook_end(void *value) __attribute__((noreturn));
 
 /**
  * Who calls: unlike weft_fiber_current and weft_fiber_id it is no place to give way (weft_checkpoint), so it may be asked
@@ -98,6 +115,17 @@ WEFT_API bool weft_hook_deaf(bool on);
 WEFT_API uint64_t weft_hook_self(void);
 
 /**
+ * The first fiber of the weft_run that is under way, which runs on the thread that called weft_run: for a program that
+ * runs its main in a fiber, it stands for the main thread. libweft-hook has signal handlers interrupt its waits.
+ *
+ * Returns: its id; 0: no weft_run is under way
+ * Context: fiber | any thread | signal handler
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API uint64_t weft_hook_first(void);
+
+/**
  * Counts the locks that the calling fiber has taken and that others would block their thread for: 1 one more, -1 one less.
  * libweft-hook counts pthread mutexes, and tells of a fiber that waits while it has one. Up to 63 are counted, and never
  * less than none.
@@ -109,6 +137,19 @@ WEFT_API uint64_t weft_hook_self(void);
  */
 WEFT_API unsigned weft_hook_held(int change);
 
+/**
+ * For a wrapper at the end of a call that was allowed to wait, and has moved so many bytes: takes the cost of the call
+ * from the budget of the calling thread, as a call of weft/io.h does. If this returns true, the fiber has run for so
+ * long that it should let others run: the wrapper calls weft_yield before it returns, if a wait is allowed at that
+ * place. The result is false while weft_hook_held counts locks.
+ *
+ * Returns: whether the fiber should give way; false on a plain thread
+ * Context: fiber | any thread | signal handler
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API bool weft_hook_spend(size_t bytes);
+
 /** A fiber that is about to wait while it has locks: see weft_hook_on_wait. */
 typedef struct {
     uint64_t id;      /* the fiber's */
@@ -116,6 +157,7 @@ typedef struct {
     const char *site; /* weft_fiber_site */
     const char *what; /* what it waits for: "sleep", "channel", "yield", ... */
     unsigned held;    /* how many it has */
+    bool alone;       /* its scheduler has no other fiber now */
 } weft_hook_wait;
 
 typedef void weft_hook_wait_fn(const weft_hook_wait *wait);

@@ -6,11 +6,23 @@
  * fibers may wait on one descriptor, in both directions, on different workers. A call that a signal interrupts goes on.
  * On a plain thread every call works too, and blocks the thread.
  *
- * Close by weft_close whatever these calls were used on: who waits gets -EBADF at once, none of them touches whatever gets
- * the same number next, and what is known about the number is forgotten. If one is closed by close(2) or dup2(2) behind this
- * library's back, calls that begin after that are right, also if the number is reused: a wait looks again after 50 ms (at
- * most 0.8 s). A call that was waiting then is not told: with epoll it goes on with whatever has the number, or gets -EBADF;
- * with io_uring it goes on with the file that was closed.
+ * A call that need not wait may still let other fibers run before it returns: a fiber that has run for 100 us
+ * (weft_sched_opts.look_every) gives way, so that a connection that always has bytes holds up no other. A call with
+ * WEFT_NOW or MSG_DONTWAIT never gives way, nor does a fiber while weft_hook_held counts locks of it.
+ *
+ * Close by weft_close whatever these calls were used on. Every call that waits then gets -EBADF at once, no call touches
+ * whatever gets the same number next, and the library forgets what it knew about the number.
+ *
+ * If the program closes a descriptor by close(2) or dup2(2) without telling this library (weft_closing), calls that begin after
+ * the close are right, even if the number is reused. A call that waits verifies its descriptor from time to time. The first
+ * verification comes after 50 to 100 ms, or after at most 0.85 s on a number whose waits have been long. Later ones come less and
+ * less often, but at least every 13 s. (A worker that runs a computing fiber verifies once that fiber gives way.) A call that was
+ * waiting at the close finds out at its next verification. With epoll the call then continues on the file that has the number
+ * now, or returns -EBADF. With io_uring weft_wait_fd and weft_poll do the same; other calls continue on the closed file.
+ *
+ * A read or write that is under way at the close may reach the file that gets the number next, and may block the worker until
+ * that file is ready. This holds for regular files, FIFOs, terminals, writes to event descriptors, and before Linux 6.4 for all
+ * pipes.
  *
  * Buffers, and whatever else a call is given, must not lie on the shared stack of another fiber.
  *
@@ -28,6 +40,7 @@
 #include <sys/uio.h>
 
 #include <weft/api.h>
+#include <weft/fiber.h>
 #include <weft/time.h>
 
 WEFT_BEGIN_DECLS
@@ -53,7 +66,9 @@ WEFT_API const char *weft_io_backend(void);
 WEFT_API ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline);
 
 /**
- * write(2), without SIGPIPE on sockets. It may write less than it was given: weft_write_all does not.
+ * write(2), without SIGPIPE on sockets (a pipe without a reader raises it, as write(2) does). It may write less than it was
+ * given: weft_write_all does not. As with write(2), a write of 0 bytes to a socket that keeps packets apart (SOCK_DGRAM,
+ * SOCK_SEQPACKET) sends an empty packet. The call waits until the socket has room for that packet.
  *
  * Returns: the bytes written, or a negative errno
  * Context: fiber | any thread
@@ -189,7 +204,7 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
 /**
  * close(2). Who waits on the descriptor gets -EBADF. The descriptor is gone whatever is returned.
  *
- * Returns: 0, or a negative errno
+ * Returns: 0, or a negative errno; -EBADF also if fd is one of the library's own, which is left alone
  * Context: fiber | any thread
  * Blocks:  as close(2), and until calls on it that are under way have ended: with io_uring that takes until the workers
  *          that made them look at their rings. (So worker 0 of use_caller must not wait, outside of its loop, for one who
@@ -202,7 +217,8 @@ WEFT_API int weft_close(int fd);
  * For who closes descriptors otherwise than by weft_close, or has others take their numbers (dup2, close_range): call it
  * before, and weft_closed after. Who waits on any of `first` to `last` gets -EBADF, what is known about the numbers is
  * forgotten, and nobody begins to wait on them until weft_closed (for 10 ms at the longest). Between the two only close
- * them. In a child made by vfork(2), which has its parent's memory, nobody is told.
+ * them. In a child made by vfork(2), which shares its parent's memory, the call wakes no fiber. The call skips the
+ * library's own descriptors in the range, and the caller must not close them either (weft_own_next finds them).
  *
  * Returns: false: nothing is known of any of them, and weft_closed need not be called
  * Context: fiber | any thread
@@ -220,6 +236,53 @@ WEFT_API bool weft_closing(unsigned first, unsigned last);
  * Owns:    nothing
  */
 WEFT_API void weft_closed(unsigned first, unsigned last);
+
+/**
+ * The lowest number from `first` to `last` that is a descriptor of the library's own. The library keeps a few: an epoll set
+ * or a ring for each worker, and the descriptors for alarms, children and signals. They have high numbers, which
+ * programs seldom reach (from 1024 on, or in the last eighth of a lower RLIMIT_NOFILE). weft_close refuses to close
+ * them. A program that closes descriptors by other means, for example all that are open, must skip them. weft_own_next
+ * skips a number if the program has closed the library's descriptor there and has opened a file of its own.
+ *
+ * Returns: the number, or -1: there is none
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_own_next(unsigned first, unsigned last);
+
+/**
+ * Makes a descriptor, just made by the caller, one of the library's own: for wrappers such as libweft-hook's, which wait with
+ * descriptors that their callers know nothing of. weft_own_take moves it to another number if possible, and
+ * closes the old number. The descriptor serves one call of one fiber. That fiber does not exist in the child of a fork, so the
+ * library closes the descriptor there.
+ *
+ * Returns: its number from now on, or -EBADF if fd is negative
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    takes fd; end it by weft_own_close
+ */
+WEFT_API int weft_own_take(int fd);
+
+/**
+ * A duplicate of fd, closed by exec, that is one of the library's own, as by weft_own_take.
+ *
+ * Returns: its number, or a negative errno
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; end the duplicate by weft_own_close
+ */
+WEFT_API int weft_own_dup(int fd);
+
+/**
+ * Closes what weft_own_take or weft_own_dup returned. If the program has another file at that number by now, that file stays.
+ *
+ * Returns: 0, or -EBADF if fd is none of the library's own
+ * Context: fiber | any thread
+ * Blocks:  as weft_close
+ * Owns:    takes fd
+ */
+WEFT_API int weft_own_close(int fd);
 
 /**
  * shutdown(2).
@@ -276,6 +339,43 @@ WEFT_API int weft_poll(struct pollfd *fds, size_t count, weft_time deadline);
  * Owns:    nothing
  */
 WEFT_API int weft_wait_fd(int fd, unsigned events, weft_time deadline);
+
+/**
+ * Subscribes fiber `f` to the hangup of a descriptor: the hangup cancels f, as weft_cancel does. So a server's handler
+ * that computes, or waits for something else, ends when its client is gone. With f NULL the call takes the subscription
+ * back. A descriptor has at most one subscribed fiber: another call replaces the fiber of the call before (a call that
+ * fails leaves it). A hangup cancels once; after that the descriptor has no subscribed fiber.
+ *
+ * A hangup is POLLERR or POLLHUP, as poll(2) reports it. POLLRDHUP alone, the other side's half-close, is not a hangup:
+ * a client may close its sending half and still wait for the answer. So a server sees this:
+ *  - A UNIX stream or seqpacket client that closes its socket, or whose process ends: a hangup at once.
+ *  - A TCP client that closes its socket, or whose process ends, and has read all that was sent to it: no hangup yet. TCP
+ *    says the same as for a half-close: a read returns 0. The client's machine answers the server's next write by a
+ *    reset, and that is a hangup. If the server has shut down its own sending half, the close itself is a hangup.
+ *  - A TCP client that closes with data unread, or aborts (SO_LINGER with 0): a reset, and so a hangup at once.
+ *  - A client whose machine or network is gone: no hangup before TCP gives up (SO_KEEPALIVE, TCP_USER_TIMEOUT).
+ *  - A pipe whose reader has gone: a hangup for its writer. A pipe whose writers have gone: a hangup for its reader,
+ *    which may still have bytes to read.
+ * Use the call for connections only: a UDP socket has POLLERR after an ICMP error, and a socket that timestamps sent
+ * packets has POLLERR too.
+ *
+ * If the descriptor has hung up already, the call cancels f at once. f need not be the caller, nor of the same scheduler.
+ * If f ends first, the hangup cancels no fiber. weft_close and weft_closing end the subscription. Before close(2) call
+ * weft_closing, as for every call here: without it io_uring keeps the connection open.
+ *
+ * The calling fiber's worker reports the hangup, so its scheduler has to run. On epoll the first call for a descriptor
+ * takes two system calls, of which the descriptor's next wait saves one; later calls take none, unless the descriptor
+ * has hung up. With io_uring one poll for each descriptor stays in the ring from the first call until the descriptor is
+ * closed. (On Linux before 5.13 such a poll ends at the other side's half-close, and later hangups go unseen.)
+ *
+ * Returns: 0, -ESRCH f has ended, -EBADF not an open descriptor, or closed meanwhile, -EPERM it is of a kind that is always
+ *          ready (a regular file), -ENXIO the caller is no fiber (any thread may pass NULL for f), -ENOMEM, or the
+ *          error of registering the descriptor
+ * Context: fiber
+ * Blocks:  never
+ * Owns:    nothing; f must not be released during the call
+ */
+WEFT_API int weft_cancel_on_hangup(int fd, weft_fiber *f);
 
 WEFT_END_DECLS
 

@@ -5,12 +5,17 @@
  * ("unix:@name" for one without a file). A host may be a name, a port may be a service's name.
  *
  * Failure: a negative errno. A name that cannot be resolved: -ENOENT it does not exist, -EAGAIN the name server did not
- * answer, -EINVAL it is no address.
+ * answer, -EINVAL it is no address; -EMFILE, -ENFILE and -ENOMEM: the lookup lacked descriptors or memory, and says
+ * nothing of the name.
  */
 #ifndef WEFT_NET_H
 #define WEFT_NET_H
 
+#include <stdbool.h>
+#include <sys/socket.h>
+
 #include <weft/api.h>
+#include <weft/stack.h>
 #include <weft/time.h>
 
 WEFT_BEGIN_DECLS
@@ -23,7 +28,8 @@ struct addrinfo;
  * be asked is asked by a helper (weft/offload.h), of which 32 can be under way; numbers need nobody.
  *
  * Returns: 0, -ENOENT there is no such name or service, -EAGAIN the name server did not answer (or WEFT_NOW, or there is no
- *          helper), -EIO it failed, -ETIMEDOUT, -ECANCELED, -EINVAL wrong hints, no out, no host and no port; -ENOMEM
+ *          helper), -EIO it failed, -ETIMEDOUT, -ECANCELED, -EINVAL wrong hints, no out, no host and no port; -EMFILE,
+ *          -ENFILE, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    the caller owns *out and releases it by freeaddrinfo(3)
@@ -66,34 +72,86 @@ WEFT_API int weft_port(int fd);
  */
 WEFT_API int weft_dial(const char *address, weft_time deadline);
 
-/** What serves a connection. It need not close it. */
+/**
+ * What serves a connection. The handler may leave the descriptor open: the server closes it when the handler returns.
+ * The handler may also close it by weft_close, by close(2), or by a call that closes it inside (fclose, a library's).
+ * The server then leaves the number alone, whatever has it by that time. If other fibers may be waiting on the
+ * descriptor, close it by weft_close: without the hooks close(2) does not wake them (weft/io.h). When the handler has
+ * returned, nobody else may close the descriptor.
+ */
 typedef void weft_serve_fn(int fd, void *arg);
 
 /** How to serve. NULL, or a zero field, means the default. */
 typedef struct weft_serve_opts {
     size_t size;        /* sizeof(weft_serve_opts); 0 means the first release's size */
     unsigned max_conns; /* connections at a time; above it nothing is accepted until one ends. 0: no limit */
-    size_t stack;       /* bytes of stack of each fiber; 0: the scheduler's default */
+    size_t stack;       /* bytes of stack of each fiber; 0: the scheduler's default. Must be 0 with `shared` */
     weft_span grace;    /* how long handlers have when serving ends, until they are cancelled; 0: 5 s, negative: none */
+    weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private one */
+    weft_serve_fn *refuse; /* connections above max_conns are accepted and refused, see below; NULL: they wait */
+    bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
 } weft_serve_opts;
 
 /**
  * Accepts connections and runs handler(fd, arg) in a fiber for each, on the worker that has the fewest of them; the
- * descriptor is closed when the handler returns. A lack of descriptors or memory is waited out.
+ * descriptor is closed when the handler returns, if the handler has not closed it. A lack of descriptors or memory is
+ * waited out until the deadline, and with WEFT_NOW not at all.
  *
  * Serving ends when the deadline passes, when the calling fiber is cancelled, or when the listener is closed by weft_close.
  * Then nothing more is accepted; handlers that have not returned after the grace are cancelled; all have returned when this
  * does.
  *
- * Returns: 0 the deadline has passed, -EAGAIN the same with WEFT_NOW, -ECANCELED, -EBADF the listener was closed or never was
- *          one, -EINVAL no handler, or options that are none, -ENXIO not in a fiber, or a negative errno of accept(2) that
- *          waiting does not mend
+ * Shared stacks. With `shared` an idle connection costs a few hundred bytes instead of a page, and weft/stack.h has the
+ * rule about pointers to locals that comes with it. A stack of the pool belongs to one worker at a time, so a pool
+ * should have a few stacks for each worker. If a worker can get no stack, its connections go to other workers. What a
+ * handler has on its stack is copied while the handler waits. So let the handler wait for the next request by
+ * weft_wait_fd, and have the buffers in an inner function.
+ *
+ * Refusing. With `refuse`, the server accepts a connection above max_conns at once and runs refuse(fd, arg) in a fiber
+ * of its own, which max_conns does not count. This function may write an answer and wait until the peer has read it.
+ * The server then closes the connection, as after a handler. At most 64 refusals are under way at a time. The server
+ * closes a connection above that without a word, so no refusal holds up others. With weft_refuse as `refuse`, it closes
+ * each such connection at once.
+ *
+ * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN nobody is in the queue and
+ *          WEFT_NOW, -ECANCELED, -EBADF the listener was closed before the call, was closed by other means than
+ *          weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not in a fiber, -EBUSY other
+ *          schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting does not mend
  * Context: fiber
  * Blocks:  the fiber
- * Owns:    nothing; the listener is not closed by this, and whoever is in its queue stays there until it is
+ * Owns:    nothing. The call does not close the listener, and connections in its queue stay there until the caller
+ *          closes it. The handlers' fibers borrow `shared`: weft_stacks_free says -EBUSY until the last of them has
+ *          left its stack, which may be a moment after this returns
  */
 WEFT_API int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve_opts *opts,
                         weft_time deadline);
+
+/**
+ * For weft_serve_opts.refuse: the server closes the connection at once, without an answer and without a fiber.
+ *
+ * Returns: nothing
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API void weft_refuse(int fd, void *arg);
+
+/**
+ * In a handler of weft_serve, or in a refusal: the address of the peer. Without the option `peers` the call asks the
+ * kernel (getpeername(2)), which fails with -ENOTCONN once the peer has reset the connection, and with -EBADF once the
+ * handler has closed it. With the option the call returns the address that accept(2) reported: it costs no system call,
+ * and works in both cases.
+ *
+ * *size is the number of bytes at `to`, and becomes the size of the address. An address that is larger than `to` is
+ * truncated.
+ *
+ * Returns: 0, -ENXIO the caller is no handler or refusal of weft_serve, -EINVAL no `to` or no `size`, or a negative
+ *          errno
+ * Context: fiber
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API int weft_peer(struct sockaddr *to, socklen_t *size);
 
 WEFT_END_DECLS
 

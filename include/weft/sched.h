@@ -2,7 +2,7 @@
  * weft/sched.h: schedulers: threads ("workers") that run fibers, and the order in which they do.
  *
  * The short way: weft_run(fn, arg, &value, NULL) makes a scheduler, runs fn as its first fiber, waits for every fiber to
- * end, and returns. The long way:
+ * end, and returns. (With the option end_with_first it cancels the fibers that outlive the first one.) The long way:
  *
  *      new ──▶ NEW ──start──▶ RUNNING ──stop──▶ DRAINING ──▶ STOPPED ──start──▶ RUNNING
  *
@@ -63,7 +63,39 @@ typedef struct weft_policy {
     weft_fiber *(*pop)(void *set, weft_time now);
 } weft_policy;
 
-/** First come, first served, and workers without work take fibers that have not started from others. The default. */
+/**
+ * First come, first served, and workers without work take fibers that have not started from others. The default.
+ *
+ * Starts. A worker starts fibers in the order in which they came to it. A fiber that a worker is named for, or that a fiber
+ * of this worker spawns, comes when the call is made. If one call returns before another begins, its fiber came earlier,
+ * whatever threads and fibers called. If there is no memory for a fiber's stack, other fibers go first. Fibers that
+ * wait for private stacks of the same size start in the order in which they came; with several workers, those that may
+ * move have one order, and those that may not have another.
+ *
+ * With one worker everything comes to that worker: the order of starts is the order of the calls, whatever calls they were.
+ *
+ * With more workers each has an order of its own, and these fibers come to a worker later than they were brought:
+ *  - A fiber that a thread, or a fiber of another scheduler, brings for any worker waits in a queue that the workers
+ *    share. A worker takes from that queue when it has nothing else to run, and at least once in 128 turns of its
+ *    fibers. If n fibers wait there, the worker takes the oldest n / workers + 1 of them, at most 128. So the first
+ *    fiber of the queue comes to a worker before any worker has had 128 more turns. Each fiber ahead of another in the
+ *    queue delays that other by at most 128 turns. Until a fiber has come to a worker, every fiber that comes there may
+ *    overtake it.
+ *  - A worker without work takes fibers from another worker: the older half of those that may move, at most 128, in their
+ *    order. These fibers come to the new worker at that moment. The fibers that stay on the old worker may start before them.
+ *    So may any number of younger fibers, for as long as the new worker is busy with another fiber.
+ *  - If the worker's own queue has no room for a fiber, for lack of memory, the fiber waits in the queue that the
+ *    workers share.
+ *
+ * Started fibers. A fiber that yields goes behind every fiber that has come to its worker. A woken fiber goes behind
+ * every fiber that its worker has seen by the time the worker sees the wake. There are two exceptions. First, if a
+ * fiber wakes fibers of its own worker, the fiber that it woke last runs next, before all ready fibers. (With several
+ * workers two fibers run next: first the last one without WEFT_MIGRATE that it woke, then the last one with
+ * WEFT_MIGRATE. If the waker goes on computing, a worker without work takes the one with WEFT_MIGRATE after 0.1 to 2
+ * ms.) After 15 such turns in a row the next such fiber goes to the end. Second,
+ * while many fibers are ready, sleepers whose time has come get every other turn (WEFT_QUEUE). Neither exception changes
+ * the order in which new fibers start.
+ */
 extern WEFT_API const weft_policy weft_fifo;
 /** The highest weft_attr.priority first; a ready fiber rises one level every 100 ms (policy_arg: a weft_span). */
 extern WEFT_API const weft_policy weft_priority;
@@ -78,7 +110,12 @@ extern WEFT_API const weft_policy weft_edf;
 
 /** What a pass of a worker does with sleepers whose time has come; the options' `dispatch`. */
 enum {
-    WEFT_QUEUE = 0,  /* puts them at the end of the run queue; of 64 ready fibers or more, every other turn is theirs */
+    /*
+     * Puts them at the end of the run queue. While 64 fibers or more are ready on the worker, every other turn goes to
+     * these sleepers, in the order in which they became due. (Sleepers with WEFT_MIGRATE get no such turns if the
+     * scheduler has several workers: another worker may take them.)
+     */
+    WEFT_QUEUE = 0,
     WEFT_DIRECT = 1, /* runs them at once, before what is queued (weft_fifo only) */
 };
 
@@ -95,7 +132,7 @@ typedef struct weft_sched_opts {
     const char *name; /* default "weft"; workers are named NAME_0, NAME_1...; copied, at most 31 bytes of it (of a
                        * thread's name the kernel keeps 15: the number is always there) */
     unsigned threads; /* workers, 0: as many as this process has CPUs (affinity and cgroup quota); at most 1024 */
-    bool use_caller;  /* the calling thread is worker 0 */
+    bool use_caller;  /* the calling thread is worker 0, and this is its weft_sched_current */
     const weft_policy *policy; /* default weft_fifo */
     const void *policy_arg;    /* for the policy; must live until weft_sched_new returns */
     int dispatch;              /* WEFT_QUEUE, WEFT_DIRECT */
@@ -103,11 +140,32 @@ typedef struct weft_sched_opts {
     unsigned warm;             /* stacks that each worker makes at its start */
     unsigned warm_max;         /* stacks of ended fibers that each worker keeps at most; 0: as the load shows */
     int io;                    /* WEFT_IO_AUTO, WEFT_IO_EPOLL, WEFT_IO_URING */
+    weft_span look_every;      /* 0: 100 us. When its fibers have run for so long, a worker looks at its clock, its
+                                * timers, its descriptors and the work that threads have brought, before it runs the
+                                * next fiber */
+    bool end_with_first;       /* only for weft_run: the runtime ends when its first fiber has ended; see weft_run */
+    weft_span grace;           /* with end_with_first: how long the other fibers have to end; 0: 1 s, < 0: no time */
 } weft_sched_opts;
 
 /**
  * Runs fn(arg) as the first fiber of a runtime that it makes, lets every fiber end, and takes fn's value (value may be
- * NULL). While it runs, weft_go works on every thread. The calling thread is worker 0.
+ * NULL). While it runs, weft_go works on every thread. The calling thread is worker 0, and the first fiber runs on it.
+ *
+ * With opts->end_with_first the runtime ends when its first fiber has ended, as a process ends when its main returns.
+ * The runtime then takes no more work from other threads, and cancels every fiber, timer and watch that is left. It
+ * also cancels every fiber that one of these fibers starts. After opts->grace weft_run names the fibers that have
+ * ignored the cancel on stderr, each with its state, what it waits for and where it was spawned. weft_run does not
+ * leave them behind: it waits until they have ended, as they may use what the caller frees after weft_run. (A program
+ * that would rather end at once calls exit in its first fiber.)
+ *
+ * Stuck fibers. If for a second only parked fibers are left, and nothing in the process can wake them, weft_run prints
+ * a list of them on stderr, once. These can wake fibers: deadlines, timers and watches; descriptors and helpers that
+ * fibers wait for; every thread that is not a worker of this scheduler; and hangups, once the program has called
+ * weft_cancel_on_hangup. Signal handlers do not count. If only such threads and hangups could wake the fibers, weft_run
+ * prints the list only if fibers wait for each other in a circle: for a mutex, a once, a rwlock that a fiber holds to
+ * write, or a join. A line says what the fiber waits for, the object's address and, for a lock, which fiber or thread
+ * holds it. The wait goes on after that. While a parked fiber is left that was given to weft_cancel_on_hangup, no list
+ * is printed.
  *
  * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
  *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork
@@ -121,9 +179,10 @@ WEFT_API int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opt
 /**
  * Makes a scheduler. No thread is made yet.
  *
- * Returns: 0, -EINVAL no out, more than 1024 threads, an unknown dispatch or io, WEFT_DIRECT with another policy than
- *          weft_fifo, a policy without its functions, a stack that is too small; -EBUSY with use_caller: the calling
- *          thread is worker 0 of another scheduler; -EDEADLK with use_caller: called in a fiber; -ENOMEM
+ * Returns: 0, -EINVAL no out, more than 1024 threads, an unknown dispatch or io, look_every below 0, WEFT_DIRECT with
+ *          another policy than weft_fifo, a policy without its functions, a stack that is too small, end_with_first;
+ *          -EBUSY with use_caller: the calling thread is worker 0 of another scheduler; -EDEADLK with use_caller:
+ *          called in a fiber; -ENOMEM
  * Context: any thread
  * Blocks:  never
  * Owns:    the caller owns *out and releases it by weft_sched_free
@@ -155,11 +214,17 @@ WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out,
 
 /**
  * Gives an existing fiber to a worker (0: any, WEFT_WORKER(n)). One that is NEW starts there. One that is PARKED in
- * weft_park is unparked; on another worker than its own only with WEFT_MIGRATE.
+ * weft_park is unparked. Only a fiber with WEFT_MIGRATE may resume on another worker than its own. Its own worker then
+ * sends it there, as soon as that worker is between two turns.
  *
- * Returns: 0, -EBUSY it is ready or running, or waits in something else than weft_park, -ESRCH it has ended, -EPERM it
- *          may not move, or it belongs to another scheduler, -EINVAL no s or f, no such worker, -ESHUTDOWN as weft_go,
- *          -ENOMEM
+ * The call names the worker for one turn: the fiber's next turn is on that worker, and no other worker takes the fiber
+ * before that turn. After the turn a fiber with WEFT_MIGRATE goes where the next wake or submit takes it. A fiber
+ * without WEFT_MIGRATE stays on that worker. (weft_attr.worker, a shared stack, or a policy other than weft_fifo bind a
+ * fiber for good.)
+ *
+ * Returns: 0, -EBUSY it is ready or running, or waits in something else than weft_park, -ESRCH it has ended, -EPERM
+ *          another worker than its own is named and it may not move, or it belongs to another scheduler, -EINVAL no s or
+ *          f, no such worker, -ESHUTDOWN as weft_go, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -167,10 +232,12 @@ WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out,
 WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
 
 /**
- * Works on the calling thread, as worker 0, until no fiber, and no timer that fires once, is left or the deadline passes. A scheduler without
- * use_caller works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW.
+ * Works on the calling thread, as worker 0, until no fiber, no watch and no timer that fires once is left, or until the
+ * deadline passes. The scheduler stays RUNNING: call weft_sched_stop before weft_sched_free. A scheduler without use_caller
+ * works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW. With WEFT_FOREVER the
+ * call prints a list of stuck fibers as weft_run does, unless the caller is a fiber.
  *
- * Returns: 0 no fiber is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
+ * Returns: 0 none of these is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
  *          use_caller: not the thread that made it; -EDEADLK called in a fiber of this scheduler; -ECANCELED called in a
  *          fiber of another one, which was cancelled; -ESHUTDOWN it has stopped; as weft_sched_start
  * Context: fiber | any thread
@@ -181,8 +248,9 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
 
 /**
  * Lets every fiber end and every timer fire that fires once (recurring ones end), then the workers. Work that others bring from now on is refused. At the deadline the fibers and
- * timers that are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only parked fibers
- * are left that nothing in this scheduler can wake, a list of them is printed once, after a second.
+ * timers that are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only
+ * parked fibers are left that nothing in this scheduler can wake, the call prints a list of them after a second, once,
+ * as weft_run does. Here other threads do not count: the list is printed whatever threads there are.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
  *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled (call again to go
@@ -194,7 +262,8 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
 WEFT_API int weft_sched_stop(weft_sched *s, weft_time deadline);
 
 /**
- * Releases a scheduler. Fibers that were given to one that never ran are released without running. NULL does nothing.
+ * Releases a scheduler. Fibers, timers and watches that were given to one that never ran are released without running. NULL
+ * does nothing.
  *
  * Returns: 0, -EBUSY it is RUNNING or DRAINING: stop it first, -EPERM with use_caller: not the thread that made it
  * Context: fiber | any thread
@@ -205,7 +274,7 @@ WEFT_API int weft_sched_free(weft_sched *s);
 
 /**
  * The scheduler of the calling fiber; on a thread that is worker 0 of one, from weft_sched_new to weft_sched_free, that
- * one; else the one that weft_run started.
+ * one; else the one that weft_run started. weft_go, weft_timer_new and weft_watch_add use this scheduler.
  *
  * Returns: the scheduler, or NULL
  * Context: fiber | any thread
@@ -213,6 +282,42 @@ WEFT_API int weft_sched_free(weft_sched *s);
  * Owns:    nothing
  */
 WEFT_API weft_sched *weft_sched_current(void);
+
+/**
+ * The name given in the options.
+ *
+ * Returns: the name; "weft" if none was given, "" if s is NULL; lives as long as the scheduler
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API const char *weft_sched_name(const weft_sched *s);
+
+/**
+ * When the scheduler was made. Later starts do not change it.
+ *
+ * Returns: the time; 0 if s is NULL
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API weft_time weft_sched_born(const weft_sched *s);
+
+/**
+ * The kernel's id of the thread of worker number `worker` (from 0, as weft_fiber_worker counts): what gettid(2) returns
+ * on that worker, and the name of its folder in /proc/self/task. Use it for sched_setaffinity(2), `top -H` and
+ * debuggers.
+ *
+ * Each start makes new threads. With use_caller worker 0 is the thread that made the scheduler, from weft_sched_new to
+ * weft_sched_free.
+ *
+ * Returns: the id, which is positive; -ESRCH the worker has no thread now: the scheduler has not started, or it has
+ *          stopped, or it ran in the parent of a fork; -EINVAL s is NULL, or it has no such worker
+ * Context: fiber | any thread
+ * Blocks:  never, except right after a start: until the new thread has begun
+ * Owns:    nothing
+ */
+WEFT_API int weft_sched_tid(const weft_sched *s, int worker);
 
 /** What a scheduler is doing. */
 typedef struct weft_sched_figures {
@@ -241,7 +346,7 @@ WEFT_API int weft_sched_stats(const weft_sched *s, weft_sched_figures *out);
 
 /**
  * Prints every fiber of this process, one a line: id, name, state, what it waits for and until when, age, worker and
- * where it was spawned.
+ * where it was spawned. The name of its scheduler follows the worker, unless it is "weft", the default.
  *
  * Returns: how many there are, -EINVAL no file
  * Context: fiber | any thread
@@ -253,7 +358,7 @@ WEFT_API int weft_dump(FILE *to);
 /**
  * For policies: 32 bytes of the fiber that are the policy's own while the fiber is in its set.
  *
- * Returns: the room, aligned for any pointer
+ * Returns: the room, aligned for any pointer; NULL if f is NULL
  * Context: a policy's push and pop
  * Blocks:  never
  * Owns:    nothing
@@ -263,7 +368,7 @@ WEFT_API void *weft_policy_room(weft_fiber *f);
 /**
  * For policies: the fiber's attributes that an order may rest on.
  *
- * Returns: nothing; *priority, *cost and *due are set (each may be NULL)
+ * Returns: nothing; *priority, *cost and *due are set (each may be NULL), unless f is NULL
  * Context: a policy's push and pop
  * Blocks:  never
  * Owns:    nothing

@@ -11,7 +11,11 @@
  * overlaps itself: times that pass while its callback runs, or waits to run, are counted (weft_timer_missed) and left out.
  *
  * A handle is valid until weft_timer_free, whatever has become of the timer, and of its scheduler. Any thread may call
- * anything here; adding and cancelling take the same time however many timers there are.
+ * anything here, and no call waits for a worker; adding and cancelling take the same time however many timers there are.
+ *
+ * A scheduler that has not started accepts timers, and their time passes. Timers that are due before the start fire
+ * when the scheduler starts; with use_caller and one worker they fire when the caller's thread runs the scheduler. If a
+ * scheduler is freed without ever having run, its timers never fire.
  *
  * A scheduler that stops (and weft_run at its end) waits for timers that are to fire once, and lets recurring ones end;
  * past the deadline of weft_sched_stop it cancels all. In the child of a fork the timers of before have ended.
@@ -22,6 +26,7 @@
 #define WEFT_TIMER_H
 
 #include <weft/api.h>
+#include <weft/sched.h>
 #include <weft/time.h>
 
 WEFT_BEGIN_DECLS
@@ -61,8 +66,9 @@ WEFT_API void weft_alive_drop(weft_alive *a);
 
 /**
  * Has fn(arg) called in a fiber `period` from now; if `recurring`, every `period` from then on. With `cond` (may be NULL)
- * only as long as its owner has not dropped it. It belongs to the scheduler of the calling fiber; elsewhere, to the one
- * that weft_run started.
+ * only as long as its owner has not dropped it. The timer belongs to the current scheduler (weft_sched_current). In a
+ * fiber this is the fiber's scheduler; on a thread that is worker 0 of a scheduler (use_caller: from weft_sched_new to
+ * weft_sched_free), it is that scheduler; elsewhere, the one that weft_run started.
  *
  * With out NULL nobody has a handle: it goes when it has fired, or, recurring, at the end of its owner or scheduler.
  *
@@ -75,6 +81,17 @@ WEFT_API void weft_alive_drop(weft_alive *a);
  */
 WEFT_API int weft_timer_new(weft_timer **out, weft_span period, bool recurring, weft_alive *cond, void (*fn)(void *arg),
                             void *arg);
+
+/**
+ * weft_timer_new on this scheduler, which need not have started.
+ *
+ * Returns: as weft_timer_new; -EINVAL also if s is NULL, -ESHUTDOWN also if it has stopped
+ * Context: fiber | any thread
+ * Blocks:  never
+ * Owns:    the caller owns *out and releases it by weft_timer_free
+ */
+WEFT_API int weft_sched_timer_new(weft_sched *s, weft_timer **out, weft_span period, bool recurring, weft_alive *cond,
+                                  void (*fn)(void *arg), void *arg);
 
 /**
  * Stops a timer. Never calls its function.

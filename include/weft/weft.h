@@ -1,8 +1,10 @@
 /*
- * weft/weft.h: all of weft.
+ * weft/weft.h: all of weft, and <errno.h> for the codes that the calls return.
  */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
+
+#include <errno.h>
 
 #include <weft/alarm.h>
 #include <weft/api.h>

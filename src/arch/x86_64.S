@@ -7,6 +7,10 @@
  * It leaves by an indirect jump, not by ret: the return predictor expects the address that the last call pushed, which
  * is in the context being left, so a ret is mispredicted every time. The jump has a prediction of its own. (notrack: the
  * target is a return address, which has no endbr64.)
+ *
+ * No code takes the address of a switch, and a notrack jump leads to wf_begin. So no function here needs an endbr64,
+ * and all of it may run where branch targets are checked (IBT). It must not run with a shadow stack: a context would
+ * return on the shadow stack of another context (docs/decisions/0030).
  */
         .text
 
@@ -118,3 +122,12 @@ wf_begin:
         .size   wf_begin, .-wf_begin
 
         .section .note.GNU-stack, "", @progbits
+
+#if defined(__CET__) && (__CET__ & 1)
+/* The mark: this code may run with branch targets checked, but not with a shadow stack. */
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long   4, 16, 5
+        .asciz  "GNU"
+        .long   0xc0000002, 4, 1, 0
+#endif

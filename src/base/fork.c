@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/barrier.h"
+#include "base/own.h"
 #include "base/plain.h"
 
 uint32_t wf_forks;
@@ -46,6 +47,7 @@ static void in_child(void)
     wf_forks++;
     home = (pid_t)syscall(SYS_getpid);
     wf_barrier_in_child();
+    wf_own_in_child(); /* before the parts take new numbers */
     for (int i = 0; i < WF_FORK_PARTS; i++) {
         if (parts[i] && parts[i]->in_child)
             parts[i]->in_child();

@@ -24,7 +24,7 @@ void wf_say(const char *text)
 
 void wf_panic(const char *function, const char *fmt, ...)
 {
-    char line[512];
+    char line[1024];
     int n = snprintf(line, sizeof line, "weft: %s: ", function);
     va_list args;
     va_start(args, fmt);

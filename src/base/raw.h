@@ -7,9 +7,10 @@
 #ifndef WF_BASE_RAW_H
 #define WF_BASE_RAW_H
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -19,6 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "base/sanitizer.h"
 
 #if WF_TSAN
@@ -47,7 +49,15 @@ static inline ssize_t wf_raw_writev(int fd, const struct iovec *parts, int count
     return WF_RAW(syscall(SYS_writev, fd, parts, count), writev(fd, parts, count));
 }
 
-/* Where the kernel, or an emulator, has no calls with flags: without any they are the older ones, as in the C library. */
+/*
+ * Where the kernel, or an emulator, has no calls with flags, or a sandbox that does not know them says EPERM: without any
+ * they are the older ones, as in the C library. (If EPERM is the kernel's word, on a file that is sealed, it says so again.)
+ */
+static inline bool wf_raw_is_refused(ssize_t n)
+{
+    return n < 0 && (errno == ENOSYS || errno == EPERM);
+}
+
 static inline ssize_t wf_raw_older(long call, long at_place, int fd, const struct iovec *parts, int count, off_t at,
                                    int flags)
 {
@@ -62,13 +72,13 @@ static inline ssize_t wf_raw_older(long call, long at_place, int fd, const struc
 static inline ssize_t wf_raw_preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     ssize_t n = WF_RAW(syscall(SYS_preadv2, fd, parts, count, at, 0, flags), preadv2(fd, parts, count, at, flags));
-    return n < 0 && errno == ENOSYS ? wf_raw_older(SYS_readv, SYS_preadv, fd, parts, count, at, flags) : n;
+    return wf_raw_is_refused(n) ? wf_raw_older(SYS_readv, SYS_preadv, fd, parts, count, at, flags) : n;
 }
 
 static inline ssize_t wf_raw_pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     ssize_t n = WF_RAW(syscall(SYS_pwritev2, fd, parts, count, at, 0, flags), pwritev2(fd, parts, count, at, flags));
-    return n < 0 && errno == ENOSYS ? wf_raw_older(SYS_writev, SYS_pwritev, fd, parts, count, at, flags) : n;
+    return wf_raw_is_refused(n) ? wf_raw_older(SYS_writev, SYS_pwritev, fd, parts, count, at, flags) : n;
 }
 
 static inline ssize_t wf_raw_recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from,
@@ -141,6 +151,17 @@ static inline ssize_t wf_raw_splice(int from, off_t *from_offset, int to, off_t 
 {
     return WF_RAW(syscall(SYS_splice, from, from_offset, to, to_offset, bytes, flags),
                   splice(from, from_offset, to, to_offset, bytes, flags));
+}
+
+/* The C library has it by a second name, which nobody stands in for; the bare system call would need a trampoline. */
+static inline int wf_raw_sigaction(int number, const struct sigaction *act, struct sigaction *before)
+{
+#ifdef __GLIBC__
+    extern int __sigaction(int number, const struct sigaction *act, struct sigaction *before);
+    return WF_RAW(__sigaction(number, act, before), sigaction(number, act, before));
+#else
+    return sigaction(number, act, before);
+#endif
 }
 
 /* An eventfd's. 0, or -1. */

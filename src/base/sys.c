@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "base/raw.h"
 #include "base/sanitizer.h"
 
@@ -109,6 +110,11 @@ void wf_sys_point(enum wf_sys kind)
     ask(kind);
 }
 
+bool wf_sys_may(enum wf_sys kind)
+{
+    return ask(kind) == GO_ON;
+}
+
 static int error_or(int likely)
 {
     int error = __atomic_load_n(&seam.error, __ATOMIC_SEQ_CST);
@@ -162,16 +168,13 @@ void *wf_sys_malloc_aligned(size_t bytes, size_t align)
 
 int wf_sys_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {
-    int kept = errno, rc;
+    errno = 0;
 #ifdef WF_SEAM
     wf_sys_resolver_fn *resolver = __atomic_load_n(&seam.resolver, __ATOMIC_SEQ_CST);
-    rc = resolver ? resolver(host, port, hints, out) : getaddrinfo(host, port, hints, out);
-#else
-    rc = getaddrinfo(host, port, hints, out);
+    if (resolver)
+        return resolver(host, port, hints, out);
 #endif
-    if (rc != EAI_SYSTEM)
-        errno = kept;
-    return rc;
+    return getaddrinfo(host, port, hints, out);
 }
 
 int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg)
@@ -188,7 +191,7 @@ int wf_sys_epoll_create(void)
     int fd = ask(WF_SYS_EPOLL) == GO_ON ? epoll_create1(EPOLL_CLOEXEC) : (errno = error_or(EMFILE), -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
-    return result;
+    return wf_own_take(result);
 }
 
 int wf_sys_eventfd(void)
@@ -197,7 +200,7 @@ int wf_sys_eventfd(void)
     int fd = ask(WF_SYS_EVENTFD) == GO_ON ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : (errno = error_or(EMFILE), -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
-    return result;
+    return wf_own_take(result);
 }
 
 int wf_sys_timerfd(clockid_t clock)
@@ -207,7 +210,7 @@ int wf_sys_timerfd(clockid_t clock)
     int fd = ask(call) == GO_ON ? timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK) : (errno = EMFILE, -1);
     int result = fd < 0 ? -errno : fd;
     errno = kept;
-    return result;
+    return wf_own_take(result);
 }
 
 int wf_sys_timerfd_set(int fd, const struct itimerspec *when)
@@ -233,8 +236,38 @@ int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params
 {
     int kept = errno;
     int rc = ask(WF_SYS_URING) == GO_ON ? io_uring_queue_init_params(entries, ring, params) : -error_or(ENOMEM);
+    if (rc == 0)
+        ring->ring_fd = ring->enter_ring_fd = wf_own_take(ring->ring_fd); /* what is mapped is the same file's */
     errno = kept;
     return rc;
+}
+
+bool wf_sys_uring_enter_directly(struct io_uring *ring)
+{
+    int kept = errno;
+    bool does = ask(WF_SYS_URING_ENTRY) == GO_ON && io_uring_register_ring_fd(ring) == 1;
+    errno = kept;
+    return does;
+}
+
+enum {
+    UNREGISTER_RING_FDS = 21,
+    USE_REGISTERED_RING = INT32_MIN, /* the highest bit, from Linux 6.3 on: the ring is named by its place */
+};
+
+void wf_sys_uring_end(struct io_uring *ring)
+{
+    int kept = errno;
+    if (!wf_own_is(ring->ring_fd, "[io_uring]")) {
+        struct io_uring_rsrc_update place = {.offset = (uint32_t)ring->enter_ring_fd};
+        if (ring->enter_ring_fd != ring->ring_fd) /* else the thread has no place for it */
+            syscall(SYS_io_uring_register, ring->enter_ring_fd, UNREGISTER_RING_FDS | USE_REGISTERED_RING, &place, 1);
+        wf_own_forget(ring->ring_fd);
+        ring->ring_fd = -1;
+    }
+    wf_own_forget(ring->ring_fd);
+    io_uring_queue_exit(ring);
+    errno = kept;
 }
 #endif
 

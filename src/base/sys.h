@@ -29,6 +29,11 @@ enum wf_sys {
     WF_SYS_TIMERFD_MONOTONIC,
     WF_SYS_TIMERFD_READ, /* fails as if the clock was set */
     WF_SYS_ACCEPT,       /* accept4, and an accept in a ring: only to be held up */
+    WF_SYS_RING_POLL,    /* a poll that is about to go into a ring: only to be held up */
+    WF_SYS_RING_CANCEL,  /* a cancel of a call in a ring: one that fails does not find the call */
+    WF_SYS_URING_ENTRY,  /* a ring's place with its thread */
+    WF_SYS_GROW,         /* a larger buffer for a ring (base/ring.h) */
+    WF_SYS_NOSIGNAL,     /* RWF_NOSIGNAL: fails as on a kernel that does not know it. The kernel is asked once */
 };
 
 void *wf_sys_malloc(size_t bytes);
@@ -39,7 +44,7 @@ void *wf_sys_malloc_aligned(size_t bytes, size_t align);
 /* A thread that runs fn(arg); 0 or -EAGAIN. */
 int wf_sys_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 
-/* A new descriptor that is closed by exec, or a negative errno. */
+/* A new descriptor that is closed by exec and is the library's own (own.h: close it by that), or a negative errno. */
 int wf_sys_epoll_create(void);
 int wf_sys_eventfd(void); /* never blocks */
 
@@ -52,11 +57,18 @@ int wf_sys_timerfd_read(int fd);
 
 struct io_uring;
 struct io_uring_params;
-/* 0, or a negative errno. */
+/* 0, or a negative errno. Its descriptor is the library's own. */
 int wf_sys_uring(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
+/*
+ * From now on the calling thread, and no other, enters the ring without its descriptor: it may be closed. False: that is
+ * not to be had.
+ */
+bool wf_sys_uring_enter_directly(struct io_uring *ring);
+/* Gives up the ring. If its number is another's by now, that is left alone. */
+void wf_sys_uring_end(struct io_uring *ring);
 
 struct addrinfo;
-/* getaddrinfo(3): 0 or EAI_...; with EAI_SYSTEM errno says more, else it is as it was. */
+/* getaddrinfo(3): 0 or EAI_.... Unlike the others it leaves errno changed: the call's, or 0 if the call has set none. */
 int wf_sys_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
 
 struct epoll_event;
@@ -86,6 +98,8 @@ size_t wf_sys_page(void);
 #ifdef WF_SEAM
 /* Where a call of this kind is made by others: for wf_sys_before. */
 void wf_sys_point(enum wf_sys kind);
+/* The same for wf_sys_fail. False: the caller acts as if the call had failed. */
+bool wf_sys_may(enum wf_sys kind);
 /* Lets the nth call from now on (1 is the next) of any kind in `kinds` (bits) fail, and `more` after it; n 0: none. */
 void wf_sys_fail(unsigned kinds, unsigned n, unsigned more);
 /* What a failing call on descriptors (epoll, eventfd, rings) says; 0: what is likely. */
@@ -108,6 +122,12 @@ struct wf_sys_held wf_sys_held(void);
 static inline void wf_sys_point(enum wf_sys kind)
 {
     (void)kind;
+}
+
+static inline bool wf_sys_may(enum wf_sys kind)
+{
+    (void)kind;
+    return true;
 }
 #endif
 

@@ -29,6 +29,7 @@ struct wf_thread {
     struct weft_fiber *fiber;      /* the fiber that runs; NULL: none does */
     struct wf_worker *worker;      /* the worker that this thread is; NULL: a plain thread */
     uint64_t next_id, last_id;     /* ids taken from the common counter and not yet given out */
+    uint32_t budget;               /* of its fibers; see sched/budget.h */
     uint16_t hook_flag;            /* WEFT_NO_HOOK: fibers started from its own stack have it; else 0 */
     uint32_t stacks_kept;          /* the most stacks of a class that are kept for the next; 0: as many as are good */
     struct wf_stack_cache *stacks; /* stacks kept for the next coroutines; NULL until the first */

@@ -12,7 +12,9 @@
 
 #include "base/panic.h"
 #include "base/sys.h"
+#include "coro/packed.h"
 
+#define SMALL_SPARE 32
 #define ROUND_THE_SWITCH 512 /* stack that the way from wf_copied_prepare into the switch may use */
 
 #if WF_ASAN
@@ -48,16 +50,30 @@ static char *live_low(const weft_coro *c)
 static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
 {
     size_t need = with_shadow(bytes);
-    if (wf_likely(wf_room_fits(c, need, may_shrink)))
+    if (wf_likely(!wf_packed(c) && wf_room_fits(c, need, may_shrink)))
         return 0;
     void *room = wf_sys_malloc(need);
     if (!room)
-        return c->room >= need ? 0 : -ENOMEM;
+        return (c->room & ~WF_ROOM_PACKED) >= need ? 0 : -ENOMEM;
     if (c->shared->occupant != c && !wf_fresh(c))
-        wf_copy_live(room, c->saved, with_shadow(c->saved_bytes));
+        memcpy(room, c->saved, wf_packed(c) ? wf_packed_size(c) : with_shadow(c->saved_bytes));
     wf_sys_free(c->saved);
     c->saved = room;
-    c->room = (uint32_t)need;
+    c->room = (uint32_t)need | (c->room & WF_ROOM_PACKED);
+    return 0;
+}
+
+/* For a coroutine that is on its stack and will be packed: the room is hardly larger than needed, to save memory. */
+static int make_small_room(weft_coro *c, size_t bytes)
+{
+    if (wf_likely(c->room >= bytes && c->room - bytes <= SMALL_SPARE))
+        return 0;
+    void *room = wf_sys_malloc(bytes);
+    if (!room)
+        return c->room >= bytes ? 0 : -ENOMEM;
+    wf_sys_free(c->saved);
+    c->saved = room;
+    c->room = (uint32_t)bytes;
     return 0;
 }
 
@@ -66,11 +82,15 @@ WF_RAW_MEMORY static void save(weft_coro *c)
     struct wf_shared *s = c->shared;
     char *low = live_low(c);
     size_t bytes = (size_t)(s->high - low);
+    size_t packed = wf_packed_bytes(c, low, bytes);
 #if WF_DEBUG
-    if (with_shadow(bytes) > c->room)
+    if ((packed > 0 ? packed : with_shadow(bytes)) > c->room)
         wf_panic("a switch", "no room was made to copy a coroutine off its stack: please report this");
 #endif
-    wf_copy_live(c->saved, low, bytes);
+    if (packed > 0)
+        wf_pack(c, low, bytes);
+    else
+        wf_copy_live(c->saved, low, bytes);
     c->saved_bytes = (uint32_t)bytes;
     if (c->deepest < bytes)
         c->deepest = (uint32_t)bytes;
@@ -90,7 +110,10 @@ WF_RAW_MEMORY static void put_back(weft_coro *c)
 {
     char *low = c->shared->high - c->saved_bytes;
     wf_valgrind_writable(low, c->saved_bytes);
-    wf_copy_live(low, c->saved, c->saved_bytes);
+    if (wf_packed(c))
+        wf_unpack(c, low);
+    else
+        wf_copy_live(low, c->saved, c->saved_bytes);
 #if WF_ASAN
     char *to = shadow_of(low), *from = (char *)c->saved + c->saved_bytes;
     for (size_t i = 0; i < (c->saved_bytes >> shadow_scale) + 1; i++)
@@ -106,7 +129,8 @@ static int make_all_room(struct wf_thread *t, weft_coro *c, size_t waiting, bool
     if (there && there != c) {
         char *low = there == here ? (char *)__builtin_frame_address(0) - ROUND_THE_SWITCH - 2 * WF_FRAME_BYTES
                                   : live_low(there);
-        int rc = make_room(there, (size_t)(s->high - low), may_shrink);
+        size_t bytes = (size_t)(s->high - low), packed = may_shrink ? wf_packed_prepare(there, low, bytes) : 0;
+        int rc = packed > 0 ? make_small_room(there, packed) : make_room(there, bytes, may_shrink);
         if (rc != 0)
             return rc;
     }
@@ -170,6 +194,15 @@ size_t wf_copied_used(const weft_coro *c)
     return live > c->deepest ? live : c->deepest;
 }
 
+void wf_copied_trim(weft_coro *c)
+{
+    if (c->shared->running > 1)
+        return;
+    wf_sys_free(c->saved);
+    c->saved = NULL;
+    c->room = 0;
+}
+
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg)
 {
     c->sp = NULL;
@@ -184,5 +217,6 @@ void wf_copied_free(weft_coro *c)
         s->occupant = NULL;
         wf_asan_unpoison(s->low, (size_t)(s->high - s->low));
     }
+    wf_packed_drop(c);
     wf_sys_free(c->saved);
 }

@@ -125,6 +125,9 @@ struct wf_landing wf_copied_land(void *shared);
 /* The most bytes that were live when it was copied out, or are live on its stack now. */
 size_t wf_copied_used(const weft_coro *c);
 
+/* c runs. Frees the room of its copy, unless c must be able to give way to a coroutine that waits below it. */
+void wf_copied_trim(weft_coro *c);
+
 /* Made or reset: what to begin with. */
 void wf_copied_start(weft_coro *c, weft_fn *fn, void *arg);
 

@@ -19,9 +19,13 @@
 #define FIRST_SIZE (offsetof(weft_coro_opts, flags) + sizeof(unsigned))
 #define KNOWN_FLAGS (WEFT_FPENV | WEFT_CXX | WEFT_MEASURE)
 
-/* The thread ends. Coroutines that it has not left (pthread_exit inside of one) will never go on: they are DONE. */
+/*
+ * The thread ends. Coroutines that it has not left (pthread_exit inside of one) will never go on: they are DONE. A fiber
+ * that it has not left is an error.
+ */
 static void leave_thread(struct wf_thread *t)
 {
+    wf_check_thread_end(t->current);
     for (weft_coro *c = t->current, *up; c; c = up) {
         up = c->resumer;
         if (c->shared) {
@@ -91,7 +95,7 @@ static weft_coro *private_new(struct wf_thread *t, unsigned class)
 
 static weft_coro *copied_new(weft_stacks *pool, uint32_t mode)
 {
-    size_t bytes = mode & (WF_FP | WF_EH) ? sizeof(weft_coro) : offsetof(weft_coro, fp);
+    size_t bytes = mode & (WF_FP | WF_EH) ? sizeof(weft_coro) : offsetof(weft_coro, eh);
     weft_coro *c = wf_sys_malloc(bytes);
     if (!c)
         return NULL;

@@ -71,9 +71,12 @@ struct weft_coro {
     void *user;               /* const */
     struct wf_shared *shared; /* const; NULL: a private stack */
 
-    void *saved;          /* WF_COPIED: room for what is live, `room` bytes; owned */
-    weft_coro *waits_for; /* WF_COPIED and RUNNING: the one it resumed, whose sp is then its own */
-    uint32_t room, saved_bytes;
+    void *saved; /* WF_COPIED: room for what is live, `room` bytes; owned */
+    union {
+        weft_coro *waits_for;   /* WF_COPIED and RUNNING: the one it resumed, whose sp is then its own */
+        struct wf_image *image; /* packed: the image that its copy differs from */
+    };
+    uint32_t room, saved_bytes; /* the highest bit of `room`: its copy is packed (packed.h); clear while on its stack */
 
 #if WF_NOTED
     weft_fn *fn; /* what to run: the begin note comes before it */
@@ -83,8 +86,9 @@ struct weft_coro {
 #endif
 
     /* A shared-stack coroutine without WF_FP and WF_EH ends here. */
+    struct wf_eh_globals eh; /* WF_EH: the other side's globals; a base's: its own while it does not run */
+    /* A shared-stack base without WF_FP ends here. */
     struct wf_fp fp, fp_seen; /* WF_FP: the other side's words; scratch */
-    struct wf_eh_globals eh;  /* WF_EH: the other side's globals; a base's: its own while it does not run */
 };
 
 _Static_assert(sizeof(weft_coro) + sizeof(struct wf_stack) <= WF_STACK_TOP_BYTES, "the top has room for the record");

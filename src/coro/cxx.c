@@ -49,15 +49,37 @@ void wf_eh_swap(struct wf_eh_globals *kept)
     *now = other;
 }
 
+void wf_check_thread_end(const weft_coro *current)
+{
+    for (const weft_coro *c = current; c; c = c->resumer) {
+        char name[80];
+        if (wf_mode(c) & WF_BASE)
+            wf_panic("pthread_exit",
+                     "fiber %llu%s would end the thread of its worker, and the fibers there would be lost; return from "
+                     "its function instead, or use libweft-hook, where pthread_exit ends the fiber alone (outside raw "
+                     "coroutines and callbacks). pthread_cancel of a worker's thread does the same",
+                     (unsigned long long)c->id, wf_coro_quoted(c, name, sizeof name));
+    }
+}
+
+/* The class of the C library's own forced unwinding. Who ends a fiber alone (libweft-hook) has another one. */
+#define LIBC_CLASS 0
+
 _Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                          struct _Unwind_Exception *exception, struct _Unwind_Context *context);
 
-/* The unwinder asks the first frame of a coroutine's stack: nobody on it has caught the exception. */
+/*
+ * The unwinder asks the first frame of a coroutine's stack: nobody on it has caught the exception, or the thread is
+ * ending and has left all frames on it. (wf_check_thread_end is called once more when the thread ends: frames that the
+ * unwinder knows nothing of keep it from coming here.)
+ */
 _Unwind_Reason_Code wf_begin_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                          struct _Unwind_Exception *exception, struct _Unwind_Context *context)
 {
-    (void)version, (void)class, (void)exception, (void)context;
+    (void)version, (void)exception, (void)context;
     const weft_coro *c = wf_thread_now()->current;
+    if ((actions & _UA_FORCE_UNWIND) && class == LIBC_CLASS)
+        wf_check_thread_end(c);
     if ((actions & _UA_SEARCH_PHASE) && c) {
         char line[256], name[80];
         snprintf(line, sizeof line, "weft: %s %llu%s: an exception left its entry function; catch it there\n",

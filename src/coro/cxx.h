@@ -1,5 +1,6 @@
 /*
- * coro/cxx.h: C++ as a guest: the exception globals that a coroutine keeps, and the line for an exception that leaves.
+ * coro/cxx.h: C++ as a guest: the exception globals that a coroutine keeps, and the lines for an exception and for a
+ * pthread_exit that leave.
  */
 #ifndef WF_CORO_CXX_H
 #define WF_CORO_CXX_H
@@ -19,6 +20,12 @@ static inline void wf_eh_change(struct wf_eh_globals *here, struct wf_eh_globals
     *kept = *here;
     *here = *next;
 }
+
+/*
+ * The calling thread ends (pthread_exit, pthread_cancel). Panics if it runs a fiber: then it is a worker, and others
+ * lose it. Raw coroutines on a plain thread may end with it.
+ */
+void wf_check_thread_end(const weft_coro *current);
 
 /* Exchanges the thread's exception globals with *kept. */
 WF_NOINLINE void wf_eh_swap(struct wf_eh_globals *kept);

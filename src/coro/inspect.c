@@ -17,17 +17,17 @@ weft_coro *weft_coro_current(void)
 
 uint64_t weft_coro_id(const weft_coro *c)
 {
-    return c->id;
+    return c ? c->id : 0;
 }
 
 enum weft_coro_state weft_coro_state(const weft_coro *c)
 {
-    return (enum weft_coro_state)(wf_mode(c) & WF_STATE);
+    return c ? (enum weft_coro_state)(wf_mode(c) & WF_STATE) : WEFT_CORO_NONE;
 }
 
 const char *weft_coro_name(const weft_coro *c)
 {
-    return c->name ? c->name : "";
+    return c && c->name ? c->name : "";
 }
 
 const char *wf_coro_quoted(const weft_coro *c, char *text, size_t room)
@@ -40,7 +40,7 @@ const char *wf_coro_quoted(const weft_coro *c, char *text, size_t room)
 
 void *weft_coro_user(const weft_coro *c)
 {
-    return c->user;
+    return c ? c->user : NULL;
 }
 
 size_t weft_coro_count(void)
@@ -61,6 +61,8 @@ void wf_coro_clean_stack(weft_coro *c)
 /* A page that was never touched reads as zeros and costs no memory to read. */
 WF_RAW_MEMORY size_t weft_coro_stack_used(const weft_coro *c)
 {
+    if (!c)
+        return 0;
     const char *high = wf_coro_high(c);
     if (c->shared)
         return wf_copied_used(c);

@@ -26,9 +26,10 @@ static weft_coro *record_of(struct wf_thread *t, const struct wf_base_opts *o)
         }
         return c;
     }
-    weft_coro *c = wf_sys_malloc(sizeof *c);
+    size_t bytes = o->flags != 0 ? sizeof(weft_coro) : offsetof(weft_coro, fp);
+    weft_coro *c = wf_sys_malloc(bytes);
     if (c) {
-        memset(c, 0, sizeof *c);
+        memset(c, 0, bytes);
         c->shared = o->shared;
     }
     return c;

@@ -102,7 +102,7 @@ static bool more(void)
     if (blocks)
         blocks->prev = b;
     blocks = b;
-    if (b->next) /* not the first: a program with few fibers needs few pages */
+    if (b->next && b->next->next) /* not the first two blocks: up to 13,000 fibers take no more pages than they use */
         wf_sys_huge(b, BLOCK_BYTES);
     b->free_count = BLOCK_RECORDS;
     count_empty(1);
@@ -209,6 +209,25 @@ void wf_pool_give(weft_fiber *f)
     unlock_pool();
 }
 
+#if WF_DEBUG
+size_t wf_pool_apart = WF_APART_MOST;
+
+weft_fiber *wf_pool_set_apart(weft_fiber *f)
+{
+    static weft_fiber *apart[WF_APART_MOST]; /* guarded by: lock; a ring */
+    static size_t next;                      /* guarded by: lock */
+    size_t size = wf_load(&wf_pool_apart);
+    if (size == 0)
+        return f;
+    lock_pool();
+    weft_fiber *oldest = apart[next % size];
+    apart[next % size] = f;
+    next++;
+    unlock_pool();
+    return oldest;
+}
+#endif
+
 void wf_records_trim(struct wf_records *r, uint32_t keep)
 {
     lock_pool();
@@ -236,5 +255,23 @@ void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg)
         for (size_t i = 0; i < b->used; i++)
             look(record_at(b, i), arg);
     }
+    unlock_pool();
+}
+
+void wf_pool_look_at(weft_fiber *f, void (*look)(weft_fiber *f, void *arg), void *arg)
+{
+    lock_pool();
+    struct block *b = blocks;
+    while (b && b != block_of(f))
+        b = b->next;
+    if (b && f < record_at(b, b->used)) /* else other memory, or a younger block, is where its block was */
+        look(f, arg);
+    unlock_pool();
+}
+
+void wf_pool_forget(weft_fiber *f)
+{
+    lock_pool();
+    wf_and(&f->sleeper.bits, ~(uint32_t)WF_KNOWN);
     unlock_pool();
 }

@@ -31,6 +31,17 @@ WF_COLD bool wf_records_fill(struct wf_records *r);
 void wf_pool_give(weft_fiber *f);
 WF_COLD void wf_records_trim(struct wf_records *r, uint32_t keep);
 
+#if WF_DEBUG
+/*
+ * Debug builds: a record that becomes free stays out of use until wf_pool_apart others have become free, so that the
+ * checks notice a use of its old handle. Returns the record that has waited longest, for reuse, or NULL if there is
+ * none yet. 0 for wf_pool_apart turns this off.
+ */
+weft_fiber *wf_pool_set_apart(weft_fiber *f);
+extern WF_HIDDEN size_t wf_pool_apart; /* atomic: at most WF_APART_MOST */
+enum { WF_APART_MOST = 512 };
+#endif
+
 /* Now and then: gives back half of what was not needed since the last time; the pool to the system. */
 void wf_records_settle(struct wf_records *r);
 void wf_pool_settle(void);
@@ -58,5 +69,11 @@ static inline void wf_records_give(struct wf_records *r, weft_fiber *f)
 
 /* Calls look(f, arg) for every record there is, free ones included, while the pool is locked. */
 void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg);
+
+/* The same for one record; nothing is called if its memory went back to the system. */
+void wf_pool_look_at(weft_fiber *f, void (*look)(weft_fiber *f, void *arg), void *arg);
+
+/* Clears WF_KNOWN of f. From then on wf_cancel_if_alive does not take the record for the fiber that it was. */
+WF_COLD void wf_pool_forget(weft_fiber *f);
 
 #endif

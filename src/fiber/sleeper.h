@@ -8,6 +8,8 @@
  * AWAKE    it runs, or is on its way to: nobody else may touch it
  * WAITING  its waiters are linked; wake, timeout and cancel race to settle it
  * PARKED   the same, in weft_park: weft_unpark settles it too
+ * DEAF and DEAF_PARKED are WAITING and PARKED, but a cancel does not settle them: the fiber is in a shield or a
+ * section. When the time of the shield is over, the worker turns DEAF into WAITING, and DEAF_PARKED into PARKED.
  * SETTLED  owned by who won: it writes `result` and whatever the wait is to bring, then makes it ready, once
  *
  * A fiber becomes WAITING on its worker's stack, after it was switched away from; its waiters are linked, or the lock
@@ -25,6 +27,7 @@ enum wf_phase {
     WF_WAITING,
     WF_DEAF, /* WAITING and not to be cancelled */
     WF_PARKED,
+    WF_DEAF_PARKED, /* PARKED and not to be cancelled */
     WF_SETTLED,
 };
 
@@ -32,6 +35,7 @@ enum wf_phase {
 enum {
     WF_CANCEL = 1 << 0, /* for ever: it was cancelled */
     WF_TOKEN = 1 << 1,  /* an unpark came while it was not PARKED */
+    WF_KNOWN = 1 << 2,  /* others know the fiber by its id, and look under the pool's lock: see wf_be_known */
 };
 
 /* One place in one object's list. guarded by: that object's lock. */
@@ -40,14 +44,14 @@ struct wf_waiter {
     struct wf_sleeper *who;
     void *data;     /* the object's: a value's place, a mode */
     uint32_t index; /* select: which case */
+    int32_t result; /* a sleeper's own node: what its wait returns; written by the settler, before ready */
 };
 
 struct wf_sleeper {
     uint32_t phase;        /* atomic: see the picture */
     uint32_t bits;         /* atomic: set by anybody, whatever the phase. A plain thread's: const: its wf_forks */
-    int32_t result;        /* what the wait returns; written by who settled, before ready */
     weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `phase` */
-    struct wf_waiter node; /* for a wait on one object; never on a stack that is copied */
+    struct wf_waiter node; /* for a wait on one object, and the wait's result; never on a stack that is copied */
 };
 
 #endif

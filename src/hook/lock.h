@@ -169,6 +169,13 @@ static inline bool wf_locks_here(void)
     return unlikely(wf_locks_on) && weft_hook_self() != 0;
 }
 
+/* ---- without WEFT_HOOK_LOCKS: waits with a mutex ---- */
+
+extern bool wf_held_alone __attribute__((visibility("hidden"))); /* atomic: a fiber that was alone waits with a mutex */
+
+/* Whether that fiber is the caller, and has gone on; else, if the caller is about to lock something, tells of it. */
+void wf_held_look(bool locks);
+
 /* ---- the mutex, also for conditions. They return error numbers, and are for where wf_locks_here() ---- */
 
 int wf_mutex_lock(pthread_mutex_t *m, struct wf_limit limit, const void *caller);

@@ -2,7 +2,8 @@
  * hook/lock_held.c: where a fiber may not wait for a lock, and, without WEFT_HOOK_LOCKS, where it waits with one.
  *
  * A fiber that holds a mutex and waits leaves it locked for all fibers of its worker: the next that locks it blocks the
- * thread that would have to unlock it. So its mutexes are counted, and it is told once for each place that waits.
+ * thread that would have to unlock it. So its mutexes are counted, and it is told once for each place that waits. Where
+ * there is no other fiber nothing is told, unless one is spawned during the wait and locks something.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -124,11 +125,10 @@ static void describe(uintptr_t at, char *text, size_t room)
     snprintf(text, room, "%s+0x%llx", slash ? slash + 1 : name, (unsigned long long)(at - 1 - map->l_addr));
 }
 
-static void tell(const weft_hook_wait *wait)
+static void write_report(const weft_hook_wait *wait, uintptr_t at)
 {
     char text[512], place[192];
     int kept = errno;
-    uintptr_t at = find_place();
     if (is_new(at != 0 ? at : (uintptr_t)wait->site)) {
         describe(at, place, sizeof place);
         const char *quote = wait->name[0] ? "\"" : "";
@@ -143,6 +143,66 @@ static void tell(const weft_hook_wait *wait)
             text[n = sizeof text - 1] = '\n';
         syscall(SYS_write, STDERR_FILENO, text, n);
     }
+    errno = kept;
+}
+
+/*
+ * The wait of a fiber that was alone: no other fiber could block on its mutex. It is kept until the fiber goes on, which
+ * is when it locks or unlocks something: a fiber that another thread, or a timer, has spawned meanwhile may lock that mutex.
+ */
+static struct {
+    uint32_t lock;       /* atomic: held for a few steps, or not at all: nobody waits for it */
+    uint64_t fiber;      /* atomic; guarded by: the lock. Whose it is; 0: there is none */
+    weft_hook_wait wait; /* guarded by: the lock. Its name is the copy below */
+    char name[32];
+    uintptr_t at;
+} lone;
+
+bool wf_held_alone;
+
+static bool try_lock(void)
+{
+    return __atomic_exchange_n(&lone.lock, 1, __ATOMIC_ACQUIRE) == 0; /* pairs with unlock() */
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&wf_held_alone, lone.fiber != 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&lone.lock, 0, __ATOMIC_RELEASE); /* pairs with try_lock() */
+}
+
+static void keep(const weft_hook_wait *wait, uintptr_t at)
+{
+    if (!try_lock())
+        return;
+    lone.fiber = wait->id;
+    lone.wait = *wait;
+    lone.at = at;
+    snprintf(lone.name, sizeof lone.name, "%s", wait->name);
+    lone.wait.name = lone.name;
+    unlock();
+}
+
+void wf_held_look(bool locks)
+{
+    if (!try_lock())
+        return;
+    uint64_t me = weft_hook_self();
+    if (lone.fiber != 0 && lone.fiber != me && locks)
+        write_report(&lone.wait, lone.at);
+    if (lone.fiber == me || locks)
+        lone.fiber = 0;
+    unlock();
+}
+
+static void tell(const weft_hook_wait *wait)
+{
+    int kept = errno;
+    uintptr_t at = find_place();
+    if (wait->alone)
+        keep(wait, at);
+    else
+        write_report(wait, at);
     errno = kept;
 }
 

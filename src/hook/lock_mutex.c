@@ -206,6 +206,13 @@ static bool is_fiber(void)
     return unlikely(weft_hook_self() != 0);
 }
 
+/* Without the option: a fiber is about to lock or unlock something (wf_held_look). */
+static void look_for_lone_wait(bool locks)
+{
+    if (unlikely(__atomic_load_n(&wf_held_alone, __ATOMIC_RELAXED)))
+        wf_held_look(locks);
+}
+
 static int counted(int rc)
 {
     if (wf_hooks_on && (rc == 0 || rc == EOWNERDEAD))
@@ -217,7 +224,10 @@ HOOK int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (!is_fiber())
         return wf_real.pthread_mutex_lock(m);
-    return wf_locks_on ? wf_mutex_lock(m, WF_NO_LIMIT, WF_CALLER) : counted(wf_real.pthread_mutex_lock(m));
+    if (wf_locks_on)
+        return wf_mutex_lock(m, WF_NO_LIMIT, WF_CALLER);
+    look_for_lone_wait(true);
+    return counted(wf_real.pthread_mutex_lock(m));
 }
 
 HOOK int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -231,16 +241,20 @@ HOOK int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at)
 {
     if (!is_fiber())
         return wf_real.pthread_mutex_timedlock(m, at);
-    return wf_locks_on ? wf_mutex_lock(m, (struct wf_limit){CLOCK_REALTIME, at}, WF_CALLER)
-                       : counted(wf_real.pthread_mutex_timedlock(m, at));
+    if (wf_locks_on)
+        return wf_mutex_lock(m, (struct wf_limit){CLOCK_REALTIME, at}, WF_CALLER);
+    look_for_lone_wait(true);
+    return counted(wf_real.pthread_mutex_timedlock(m, at));
 }
 
 HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *at)
 {
     if (!is_fiber() || wf_clock_is_wrong(clock))
         return wf_real.pthread_mutex_clocklock(m, clock, at);
-    return wf_locks_on ? wf_mutex_lock(m, (struct wf_limit){clock, at}, WF_CALLER)
-                       : counted(wf_real.pthread_mutex_clocklock(m, clock, at));
+    if (wf_locks_on)
+        return wf_mutex_lock(m, (struct wf_limit){clock, at}, WF_CALLER);
+    look_for_lone_wait(true);
+    return counted(wf_real.pthread_mutex_clocklock(m, clock, at));
 }
 
 HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
@@ -249,6 +263,7 @@ HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
         return wf_mutex_unlock(m);
     if (!is_fiber())
         return wf_real.pthread_mutex_unlock(m);
+    look_for_lone_wait(false);
     int rc = wf_real.pthread_mutex_unlock(m);
     if (rc == 0)
         weft_hook_held(-1);

@@ -49,13 +49,13 @@ static void move_there(struct wf_away *call)
     struct moving *m = (struct moving *)call;
     m->bytes = m->writes ? wf_real.writev(m->fd, m->parts, m->count) : wf_real.readv(m->fd, m->parts, m->count);
     int error = errno;
-    wf_real.close(m->fd);
+    weft_own_close(m->fd);
     errno = m->bytes < 0 ? error : 0;
 }
 
 static void let_go(struct wf_away *call)
 {
-    wf_real.close(((struct moving *)call)->fd);
+    weft_own_close(((struct moving *)call)->fd);
 }
 
 static ssize_t move_away(int fd, const struct iovec *parts, int count, bool writes)
@@ -64,7 +64,7 @@ static ssize_t move_away(int fd, const struct iovec *parts, int count, bool writ
     if (!m)
         return wf_fails(ENOMEM);
     *m = (struct moving){.away = {.make = move_there, .discard = let_go},
-                         .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+                         .fd = weft_own_dup(fd),
                          .writes = writes,
                          .count = count,
                          .parts = parts};
@@ -99,7 +99,7 @@ static enum wf_wait wait_for_data(struct wf_waiting *w, int fd)
     enum wf_wait next;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     do
-        next = wf_wait_ready(w, fd, POLLIN);
+        next = wf_wait_unless_ready(w, fd, POLLIN);
     while (next == WF_WAIT_AGAIN && wf_real.poll(&p, 1, 0) == 0);
     return next;
 }
@@ -203,7 +203,7 @@ ssize_t wf_read_other(int fd, const struct iovec *parts, int count)
     if (wf_is_file(fd))
         return wf_real.readv(fd, parts, count);
     for (;;) {
-        ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
+        ssize_t n = wf_try_readv(fd, parts, count);
         if (n < 0 && errno == EOPNOTSUPP) {
             errno = kept;
             return read_polled(fd, parts, count);
@@ -269,10 +269,10 @@ static ssize_t write_event(int fd, const struct iovec *part)
     if (part->iov_len >= sizeof value && wf_is_memory(part->iov_base))
         memcpy(&value, part->iov_base, sizeof value);
     while (value != 0 && value != UINT64_MAX && rc == -ETIMEDOUT && room_of(fd) != UINT64_MAX) {
-        next = wf_wait_ready(&w, fd, POLLOUT);
+        next = wf_wait_unless_ready(&w, fd, POLLOUT);
         if (next != WF_WAIT_AGAIN || value == 1 || room_of(fd) >= value)
             break;
-        rc = weft_wait_fd(fd, POLLPRI, weft_in(LOOK_AGAIN)); /* it may be closed meanwhile */
+        rc = wf_wait_fd(&w.section, fd, POLLPRI, WF_ENDS_RESTART, weft_in(LOOK_AGAIN)); /* it may be closed meanwhile */
     }
     if (rc < 0 && rc != -ETIMEDOUT)
         return wf_fails(-rc);
@@ -294,7 +294,8 @@ static ssize_t write_polled(int fd, const struct iovec *parts, int count)
     if ((st.st_mode & S_IFMT) == 0 && count == 1)
         return write_event(fd, parts);
     for (size_t done = 0, bytes = wf_length(parts, (size_t)count);;) {
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
+        w.has_part = done > 0;
+        enum wf_wait next = wf_wait_unless_ready(&w, fd, POLLOUT);
         if (next == WF_WAIT_OVER && errno != EAGAIN)
             return done > 0 ? (ssize_t)done : -1;
         errno = kept;
@@ -327,7 +328,7 @@ ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
         struct iovec left[WF_AT_ONCE];
         bool first = done == 0;
         size_t parts_left = first ? (size_t)count : wf_parts_after(left, WF_AT_ONCE, parts, (size_t)count, done);
-        ssize_t n = wf_real.pwritev2(fd, first ? parts : left, (int)parts_left, -1, RWF_NOWAIT);
+        ssize_t n = wf_try_writev(fd, first ? parts : left, (int)parts_left);
         if (n < 0 && errno == EOPNOTSUPP) {
             errno = kept;
             return write_polled(fd, parts, count);
@@ -338,6 +339,7 @@ ssize_t wf_write_other(int fd, const struct iovec *parts, int count)
             done += (size_t)n;
         if (n == 0 || (n > 0 && done == wf_length(parts, (size_t)count)) || (n < 0 && errno != EAGAIN))
             return done > 0 ? (ssize_t)done : n;
+        w.has_part = done > 0;
         enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
         if (next == WF_WAIT_OVER)
             return done > 0 ? (ssize_t)done : -1;

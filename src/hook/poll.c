@@ -15,6 +15,7 @@
 
 #include <weft/io.h>
 
+#include "hook/interrupt.h"
 #include "hook/real.h"
 #include "hook/wait.h"
 
@@ -30,7 +31,7 @@ static int let_through(const sigset_t *mask)
         if (sigismember(&now, n) == 1 && sigismember(mask, n) == 0 && sigaddset(&those, n) == 0)
             any = true;
     }
-    return any ? signalfd(-1, &those, SFD_NONBLOCK | SFD_CLOEXEC) : -1;
+    return any ? weft_own_take(signalfd(-1, &those, SFD_NONBLOCK | SFD_CLOEXEC)) : -1;
 }
 
 static bool is_wrong(const struct timespec *limit)
@@ -47,12 +48,12 @@ static const struct timespec at_once;
 
 /* ---- poll ---- */
 
-/* Nothing was found so far. */
-static int poll_until(struct pollfd *fds, nfds_t count, weft_time until)
+/* Nothing was found so far. `mask`: of the call, or NULL. */
+static int poll_until(struct wf_section *s, struct pollfd *fds, nfds_t count, weft_time until, const sigset_t *mask)
 {
-    int n = weft_poll(fds, count, until);
+    int n = wf_poll(s, fds, count, mask, until);
     for (weft_span pause = 0; unlikely(wf_cannot_be_told(n)) && weft_now().ns < until.ns;) {
-        int rc = wf_pause(&pause, until), found = wf_real.poll(fds, count, 0);
+        int rc = wf_pause(s, &pause, WF_ENDS_ALWAYS, until), found = wf_real.poll(fds, count, 0);
         if (found != 0)
             return found;
         n = rc < 0 ? rc : n;
@@ -66,8 +67,9 @@ HOOK int poll(struct pollfd *fds, nfds_t count, int ms)
         return wf_real.poll(fds, count, ms);
     int n = wf_real.poll(fds, count, 0);
     if (n != 0)
-        return n;
-    return poll_until(fds, count, ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS));
+        return (int)wf_spent(-1, n);
+    return poll_until(&(struct wf_section){0}, fds, count, ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS),
+                      NULL);
 }
 
 static int found_in(const struct pollfd *fds, nfds_t count)
@@ -84,12 +86,13 @@ static int poll_with(struct pollfd *fds, nfds_t count, weft_time until, const si
     struct pollfd *all = malloc((count + 1) * sizeof *all);
     if (!all)
         return wf_fails(ENOMEM);
+    struct wf_section s = {0};
     int n;
     do {
         if (count > 0)
             memcpy(all, fds, count * sizeof *all);
         all[count] = (struct pollfd){.fd = signals, .events = POLLIN};
-        n = poll_until(all, count + 1, until);
+        n = poll_until(&s, all, count + 1, until, mask);
         if (n > 0 && all[count].revents != 0 &&
             (n = wf_real.ppoll(fds, 0, &at_once, mask)) == 0) /* they go through here */
             n = found_in(all, count);
@@ -108,14 +111,16 @@ HOOK int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, c
         return wf_real.ppoll(fds, count, limit, mask);
     weft_time until = end_of(limit);
     int n = wf_real.ppoll(fds, count, &at_once, mask);
-    if (n != 0 || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+    if (limit && limit->tv_sec == 0 && limit->tv_nsec == 0)
         return n;
+    if (n != 0)
+        return (int)wf_spent(-1, n);
     int signals = let_through(mask);
     if (signals < 0)
-        return poll_until(fds, count, until);
+        return poll_until(&(struct wf_section){0}, fds, count, until, mask);
     n = poll_with(fds, count, until, mask, signals);
     int kept = errno;
-    close(signals);
+    weft_own_close(signals);
     errno = kept;
     return n;
 }
@@ -204,11 +209,12 @@ static int select_until(struct sets *s, int count, weft_time until, bool only_lo
     if (!fds)
         return wf_fails(ENOMEM);
     size_t waited = gather(s, count, fds);
+    struct wf_section section = {0};
     int signals = let_through(mask);
     if (signals >= 0)
         fds[waited++] = (struct pollfd){.fd = signals, .events = POLLIN};
     do {
-        n = poll_until(fds, waited, until);
+        n = poll_until(&section, fds, waited, until, mask);
         if (n > 0 && is_any_closed(fds, waited))
             n = wf_fails(EBADF);
         if (n >= 0)
@@ -216,7 +222,7 @@ static int select_until(struct sets *s, int count, weft_time until, bool only_lo
     } while (n == 0 && weft_now().ns < until.ns); /* poll(2) tells more than is asked for here */
     int kept = errno;
     if (signals >= 0)
-        close(signals);
+        weft_own_close(signals);
     free(fds);
     errno = kept;
     return n;
@@ -272,7 +278,7 @@ static int select_in_fiber(int count, fd_set *const sets[3], weft_time until, bo
     int kept = errno;
     free(s.copy);
     errno = kept;
-    return n;
+    return only_looks ? n : (int)wf_spent(-1, n);
 }
 
 HOOK int pselect(int count, fd_set *reads, fd_set *writes, fd_set *others, const struct timespec *limit,
@@ -307,10 +313,11 @@ HOOK int select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct
 
 static int epoll_until(int set, struct epoll_event *events, int room, weft_time until, const sigset_t *mask)
 {
+    struct wf_section section = {0};
     int signals = let_through(mask), n;
     do {
         struct pollfd fds[2] = {{.fd = set, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-        n = poll_until(fds, signals < 0 ? 1 : 2, until);
+        n = poll_until(&section, fds, signals < 0 ? 1 : 2, until, mask);
         if (n > 0 && fds[0].revents & POLLNVAL)
             n = wf_fails(EBADF);
         else if (n > 0 && signals >= 0 && fds[1].revents != 0)
@@ -320,7 +327,7 @@ static int epoll_until(int set, struct epoll_event *events, int room, weft_time 
     } while (n == 0 && weft_now().ns < until.ns);
     int kept = errno;
     if (signals >= 0)
-        close(signals);
+        weft_own_close(signals);
     errno = kept;
     return n;
 }
@@ -331,7 +338,7 @@ HOOK int epoll_pwait(int set, struct epoll_event *events, int room, int ms, cons
         return wf_real.epoll_pwait(set, events, room, ms, mask);
     weft_time until = ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS);
     int n = wf_real.epoll_pwait(set, events, room, 0, mask);
-    return n != 0 ? n : epoll_until(set, events, room, until, mask);
+    return n != 0 ? (int)wf_spent(-1, n) : epoll_until(set, events, room, until, mask);
 }
 
 HOOK int epoll_wait(int set, struct epoll_event *events, int room, int ms)
@@ -346,6 +353,7 @@ HOOK int epoll_pwait2(int set, struct epoll_event *events, int room, const struc
         return wf_real.epoll_pwait2(set, events, room, limit, mask);
     weft_time until = end_of(limit);
     int n = wf_real.epoll_pwait(set, events, room, 0, mask);
-    return n != 0 || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0) ? n
-                                                                          : epoll_until(set, events, room, until, mask);
+    if (limit && limit->tv_sec == 0 && limit->tv_nsec == 0)
+        return n;
+    return n != 0 ? (int)wf_spent(-1, n) : epoll_until(set, events, room, until, mask);
 }

@@ -16,6 +16,7 @@
 #include <weft/offload.h>
 
 #include "hook/away.h"
+#include "hook/interrupt.h"
 #include "hook/real.h"
 #include "hook/wait.h"
 
@@ -51,23 +52,43 @@ static bool wait_for_any(idtype_t type, id_t id, int flags)
 #define LONGEST_PAUSE (100 * WEFT_MS)
 
 /*
+ * The same, if a signal may interrupt it: a helper cannot be called back from waitid(2), and would be one more for each
+ * signal. So the caller looks again, after a while.
+ */
+static bool wait_a_while(struct wf_section *s, weft_span *pause)
+{
+    enum { LONGEST_MS = 10 };
+    *pause = *pause == 0 ? WEFT_MS / 4 : *pause < LONGEST_MS * WEFT_MS ? 2 * *pause : *pause;
+    int rc = wf_sleep_until(s, WF_ENDS_RESTART, weft_in(*pause));
+    if (rc < 0)
+        errno = -rc;
+    return rc == 0;
+}
+
+/* By either way. */
+static bool wait_for_some(struct wf_section *s, idtype_t type, id_t id, int flags, weft_span *pause)
+{
+    return wf_is_interruptible() ? wait_a_while(s, pause) : wait_for_any(type, id, flags);
+}
+
+/*
  * Waits until it may have ended. Of one that is traced, or will be, the descriptor does not tell that it has stopped: *pause is
  * when to look again, later and later.
  */
-static bool wait_for_end(idtype_t type, id_t id, weft_span *pause)
+static bool wait_for_end(struct wf_section *s, idtype_t type, id_t id, weft_span *pause)
 {
     bool is_open = type == P_PIDFD;
-    int fd = is_open ? (int)id : (int)syscall(SYS_pidfd_open, (pid_t)id, 0);
+    int fd = is_open ? (int)id : weft_own_take((int)syscall(SYS_pidfd_open, (pid_t)id, 0));
     if (fd < 0)
-        return wait_for_any(type, id, WEXITED);
+        return wait_for_some(s, type, id, WEXITED, pause);
     *pause = *pause == 0 ? WEFT_MS : *pause < LONGEST_PAUSE ? 2 * *pause : *pause;
-    int rc = weft_wait_fd(fd, POLLIN, weft_in(*pause));
+    int rc = wf_wait_fd(s, fd, POLLIN, WF_ENDS_RESTART, weft_in(*pause));
     if (wf_cannot_be_told(rc))
-        rc = weft_sleep(*pause);
+        rc = wf_sleep_until(s, WF_ENDS_RESTART, weft_in(*pause));
     if (rc == -ETIMEDOUT)
         rc = 0;
     if (!is_open)
-        close(fd);
+        weft_own_close(fd);
     if (rc < 0)
         errno = -rc;
     return rc >= 0;
@@ -79,15 +100,16 @@ HOOK pid_t wait4(pid_t pid, int *state, int flags, struct rusage *usage)
         return wf_real.wait4(pid, state, flags, usage);
     int kept = errno;
     weft_span pause = 0;
+    struct wf_section s = {0};
     for (;;) {
         pid_t n = wf_real.wait4(pid, state, flags | WNOHANG, usage);
         if (n != 0)
             return n;
         int what = WEXITED | (flags & (WUNTRACED | WCONTINUED)) | (flags & (int)(__WALL | __WCLONE));
-        bool there = pid > 0 && what == WEXITED ? wait_for_end(P_PID, (id_t)pid, &pause)
-                     : pid > 0                  ? wait_for_any(P_PID, (id_t)pid, what)
-                     : pid == -1                ? wait_for_any(P_ALL, 0, what)
-                                                : wait_for_any(P_PGID, pid == 0 ? (id_t)getpgrp() : (id_t)-pid, what);
+        bool there = pid > 0 && what == WEXITED ? wait_for_end(&s, P_PID, (id_t)pid, &pause)
+                     : pid > 0                  ? wait_for_some(&s, P_PID, (id_t)pid, what, &pause)
+                     : pid == -1                ? wait_for_some(&s, P_ALL, 0, what, &pause)
+                                 : wait_for_some(&s, P_PGID, pid == 0 ? (id_t)getpgrp() : (id_t)-pid, what, &pause);
         if (!there)
             return -1;
         errno = kept;
@@ -122,6 +144,7 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
         return wf_real.waitid(type, id, info, flags);
     int kept = errno;
     weft_span pause = 0;
+    struct wf_section s = {0};
     for (;;) {
         siginfo_t found = {0};
         int rc = wf_real.waitid(type, id, &found, flags | WNOHANG);
@@ -131,7 +154,8 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
             return rc;
         }
         bool ends = (flags & (WEXITED | WSTOPPED | WCONTINUED)) == WEXITED && (type == P_PID || type == P_PIDFD);
-        if (!(ends ? wait_for_end(type, id, &pause) : wait_for_any(type, id, flags & ~(WNOWAIT | (int)__WNOTHREAD))))
+        if (!(ends ? wait_for_end(&s, type, id, &pause)
+                   : wait_for_some(&s, type, id, flags & ~(WNOWAIT | (int)__WNOTHREAD), &pause)))
             return -1;
         errno = kept;
     }

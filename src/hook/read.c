@@ -19,24 +19,28 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvmsg(fd, message, flags);
-    return wf_receive(fd, message, flags);
+    return wf_spent(fd, wf_receive(fd, message, flags, &(struct wf_waiting){0}));
 }
 
-/* In a ring the call itself waits: nothing is tried before, and nothing again after. */
+/* In a ring the call itself waits, and nothing is tried again after that. The caller has tried, and found nothing. */
 static ssize_t receive_in_ring(int fd, void *memory, size_t bytes)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    if (wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN) {
+    enum wf_wait next = wf_wait_begin(&w, fd, POLLIN);
+    if (next == WF_WAIT_OVER)
+        return -1;
+    if (next == WF_WAIT_BLOCK) {
         errno = kept;
         return wf_real.recv(fd, memory, bytes, 0);
     }
     ptrdiff_t n = weft_recv(fd, memory, bytes, 0, w.until);
     if (unlikely(n < 0 && wf_cannot_be_told((int)n)))
-        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, 0);
+        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, 0, &w);
     return n >= 0 ? n : wf_fails(n == -ETIMEDOUT ? EAGAIN : (int)-n);
 }
 
+/* Before a try: the worker's set is made by then, and does not get the number of a descriptor that is closed after it. */
 static bool has_ring(void)
 {
     return weft_io_backend()[0] == 'i'; /* io_uring */
@@ -47,12 +51,11 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
     bytes = bytes < WF_MOST ? bytes : WF_MOST;
-    if (flags == 0 && !from && !wf_wants_more(0) && has_ring())
-        return receive_in_ring(fd, memory, bytes);
-    if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
-        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, flags);
     struct wf_waiting w = {0};
+    if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
+        return wf_receive(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1}, flags, &w);
     int kept = errno;
+    bool in_ring = flags == 0 && !from && !wf_wants_more(0) && has_ring();
     for (;;) {
         ssize_t n = wf_real.recvfrom(fd, memory, bytes, flags | MSG_DONTWAIT, from, size);
         if (n >= 0 || errno != EAGAIN) {
@@ -61,7 +64,11 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
             if (n > 0 && unlikely(wf_wants_more(flags)) && (size_t)n < bytes)
                 n = wf_receive_rest(fd, &(struct msghdr){.msg_iov = &(struct iovec){memory, bytes}, .msg_iovlen = 1},
                                     flags, (size_t)n, &w);
-            return n;
+            return wf_spent(fd, n);
+        }
+        if (in_ring && likely(!wf_is_interruptible())) {
+            errno = kept;
+            return receive_in_ring(fd, memory, bytes);
         }
         enum wf_wait next = wf_wait_data(&w, fd, flags);
         if (next == WF_WAIT_OVER)
@@ -89,19 +96,19 @@ HOOK ssize_t read(int fd, void *memory, size_t bytes)
     if (n >= 0 || errno != ENOTSOCK)
         return n;
     errno = kept;
-    return wf_read_other(fd, &(struct iovec){memory, bytes}, 1);
+    return wf_spent(fd, wf_read_other(fd, &(struct iovec){memory, bytes}, 1));
 }
 
 HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-    return likely(!wf_hooked_here()) ? wf_real.readv(fd, parts, count) : wf_read_parts(fd, parts, count);
+    return likely(!wf_hooked_here()) ? wf_real.readv(fd, parts, count) : wf_spent(fd, wf_read_parts(fd, parts, count));
 }
 
 HOOK ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
         return wf_real.preadv2(fd, parts, count, at, flags);
-    return wf_read_parts(fd, parts, count);
+    return wf_spent(fd, wf_read_parts(fd, parts, count));
 }
 
 HOOK ssize_t preadv64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)
@@ -150,12 +157,15 @@ static int receive_one_by_one(int fd, struct mmsghdr *messages, unsigned count, 
     if (limit && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= WEFT_SEC))
         return wf_fails(EINVAL);
     weft_time until = limit ? wf_ahead(limit->tv_sec, limit->tv_nsec) : WEFT_FOREVER;
+    struct wf_waiting w = {0};
     int each = flags & ~MSG_WAITFORONE;
     unsigned n = 0;
     while (n < count) {
-        ssize_t bytes = recvmsg(fd, &messages[n].msg_hdr, each);
+        struct msghdr *message = &messages[n].msg_hdr;
+        ssize_t bytes = each & MSG_DONTWAIT ? wf_real.recvmsg(fd, message, each) : wf_receive(fd, message, each, &w);
         if (bytes < 0)
             break;
+        wf_wait_for_next(&w, true);
         messages[n++].msg_len = (unsigned)bytes;
         if (flags & MSG_WAITFORONE)
             each |= MSG_DONTWAIT;
@@ -214,7 +224,7 @@ static int receive_messages(int fd, struct mmsghdr *messages, unsigned count, in
             (more > 0 && time && time->tv_sec == 0 && time->tv_nsec == 0))
             break;
         if (more > 0) /* each has SO_RCVTIMEO for itself */
-            w = (struct wf_waiting){0};
+            wf_wait_for_next(&w, true);
         if (first && limit)
             until = wf_ahead(limit->tv_sec, limit->tv_nsec);
         next = wait_for_message(&w, fd, n > 0);
@@ -235,5 +245,5 @@ HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, s
         n = receive_messages(fd, messages, count, flags, limit);
     if (n >= 0)
         errno = kept;
-    return n;
+    return (int)wf_spent(fd, n);
 }

@@ -115,6 +115,7 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
 #define LIBRARY_CALLS(X)                                                                                               \
     X(unsigned, sleep, (unsigned seconds), (seconds))                                                                  \
     X(int, usleep, (useconds_t us), (us))                                                                              \
+    X(void, closefrom, (int low), (low))                                                                               \
     X(int, getaddrinfo, (const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out),  \
       (host, service, hints, out))                                                                                     \
     X(int, getnameinfo,                                                                                                \
@@ -168,7 +169,17 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *li
     X(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (time, left))                             \
     X(int, system, (const char *command), (command))                                                                   \
     X(int, pclose, (FILE * stream), (stream))                                                                          \
+    EXIT_CALLS(X)                                                                                                      \
     LOCK_CALLS(X)
+
+/* ... of the ends of threads (exit.c). */
+#define EXIT_CALLS(X)                                                                                                  \
+    X(void, pthread_exit, (void *value), (value))                                                                      \
+    X(void, __pthread_register_cancel, (__pthread_unwind_buf_t * buffer), (buffer))                                    \
+    X(void, __pthread_unregister_cancel, (__pthread_unwind_buf_t * buffer), (buffer))                                  \
+    X(void, __pthread_register_cancel_defer, (__pthread_unwind_buf_t * buffer), (buffer))                              \
+    X(void, __pthread_unregister_cancel_restore, (__pthread_unwind_buf_t * buffer), (buffer))                          \
+    X(void, __pthread_unwind_next, (__pthread_unwind_buf_t * buffer), (buffer))
 
 /* ... of the locks (lock.h). */
 #define LOCK_CALLS(X)                                                                                                  \

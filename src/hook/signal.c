@@ -10,8 +10,12 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <unwind.h>
 
+#include "hook/interrupt.h"
 #include "hook/real.h"
 
 #define FAR ((uintptr_t)64 << 20) /* no stack of a handler reaches further down */
@@ -59,38 +63,86 @@ __attribute__((no_sanitize("address"))) bool wf_still_in_handler(void)
     return false;
 }
 
-static void note_jump(void)
+/* Where the stack ends after a jump; 0: that is not known here. (The C library hides it from who overwrites buffers.) */
+static uintptr_t stack_after(const struct __jmp_buf_tag *to)
 {
-    if (unlikely(wf_handler.frame != NULL))
-        wf_handler.jumped = true;
+#if defined(__x86_64__) && defined(__LP64__)
+    enum { RSP = 6, TURNED = 17 };
+    uintptr_t hidden = (uintptr_t)to->__jmpbuf[RSP], guard;
+    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
+    return (hidden >> TURNED | hidden << (64 - TURNED)) ^ guard;
+#else
+    (void)to;
+    return 0;
+#endif
+}
+
+/*
+ * Whether a handler that has interrupted the scheduler jumps out of it, while the first fiber waits: into that fiber, or
+ * out of weft_run. The worker would go on as whoever the jump is to, and never come back to its fibers.
+ */
+static bool leaves_the_scheduler(const struct __jmp_buf_tag *to)
+{
+    if (!wf_in_handler() || weft_hook_self() != 0 || !wf_interrupt_is_home())
+        return false;
+    uintptr_t after = stack_after(to), here = (uintptr_t)__builtin_frame_address(0);
+    return after != 0 && !(after >= here && after <= (uintptr_t)wf_handler.frame); /* else it stays in the handler */
+}
+
+static void note_jump(const struct __jmp_buf_tag *to)
+{
+    static const char line[] =
+        "weft-hook: siglongjmp: a signal handler jumps out of a call in which the first fiber of "
+        "weft_run waits, and its worker would be lost. Let the handler return: the call then "
+        "fails with EINTR\n";
+    if (likely(wf_handler.frame == NULL))
+        return;
+    if (leaves_the_scheduler(to)) {
+        syscall(SYS_write, STDERR_FILENO, line, sizeof line - 1);
+        abort();
+    }
+    wf_handler.jumped = true;
 }
 
 HOOK void longjmp(struct __jmp_buf_tag to[1], int value)
 {
-    note_jump();
+    note_jump(to);
     wf_real.longjmp(to, value);
     __builtin_unreachable();
 }
 
 HOOK void _longjmp(struct __jmp_buf_tag to[1], int value)
 {
-    note_jump();
+    note_jump(to);
     wf_real._longjmp(to, value);
     __builtin_unreachable();
 }
 
 HOOK void siglongjmp(struct __jmp_buf_tag to[1], int value)
 {
-    note_jump();
+    note_jump(to);
     wf_real.siglongjmp(to, value);
     __builtin_unreachable();
 }
 
 HOOK void __longjmp_chk(struct __jmp_buf_tag *to, int value)
 {
-    note_jump();
+    note_jump(to);
     wf_real.__longjmp_chk(to, value);
     __builtin_unreachable();
+}
+
+/*
+ * Whether it is of the code that runs here, be it another fiber's: the kernel interrupts no call by it. Without SA_SIGINFO
+ * the kernel does not say who sent it, and hardly anybody sends these.
+ */
+static bool is_fault(int number, const siginfo_t *info)
+{
+    struct sigaction act;
+    if (likely(number != SIGSEGV && number != SIGBUS && number != SIGFPE && number != SIGILL && number != SIGTRAP &&
+               number != SIGSYS))
+        return false;
+    return __sigaction(number, NULL, &act) != 0 || !(act.sa_flags & SA_SIGINFO) || info->si_code > 0;
 }
 
 /* What the kernel calls. (It passes all three whether they were asked for or not, as far as they are there.) */
@@ -106,6 +158,8 @@ static void enter(int number, siginfo_t *info, void *context)
         wf_handler = (struct wf_handler){&mark, mark, weft_hook_self(), here > FAR ? here - FAR : 0, false};
         before.frame = NULL;
     }
+    if (!is_fault(number, info))
+        wf_interrupt(number);
     if (fn)
         fn(number, info, context);
     mark = 0;
@@ -137,6 +191,7 @@ HOOK int sigaction(int number, const struct sigaction *act, struct sigaction *be
     if (act && is_function(act->sa_handler)) {
         ours = *act;
         ours.sa_sigaction = enter;
+        wf_interrupt_enable();
         __atomic_store_n(&handlers[number], act->sa_sigaction, __ATOMIC_RELEASE);
         act = &ours;
     }
@@ -161,6 +216,8 @@ static sighandler_t set(sighandler_t (*how)(int, sighandler_t), int number, sigh
         return how(number, fn);
     handler_fn *had = __atomic_load_n(&handlers[number], __ATOMIC_ACQUIRE);
     bool is_new = is_function(fn);
+    if (is_new)
+        wf_interrupt_enable();
     if (is_new)
         __atomic_store_n(&handlers[number], (handler_fn *)(void *)fn, __ATOMIC_RELEASE);
     sighandler_t before = how(number, is_new ? (sighandler_t)(void *)enter : fn);

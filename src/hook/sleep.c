@@ -1,5 +1,5 @@
 /*
- * hook/sleep.c: the names that wait for a time. A fiber that is cancelled wakes as if by a signal.
+ * hook/sleep.c: the names that wait for a time. A fiber that is cancelled wakes as if by a signal (interrupt.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,6 +12,7 @@
 #include <weft/offload.h>
 
 #include "hook/away.h"
+#include "hook/interrupt.h"
 #include "hook/real.h"
 #include "hook/wait.h"
 
@@ -23,7 +24,7 @@ static bool is_wrong(const struct timespec *time)
 /* 0 or EINTR, with what is left. */
 static int sleep_until(weft_time until, struct timespec *left)
 {
-    if (weft_sleep_until(until) == 0)
+    if (wf_sleep_until(&(struct wf_section){0}, WF_ENDS_ALWAYS, until) == 0)
         return 0;
     int64_t ns = until.ns - weft_now().ns;
     if (left)
@@ -73,14 +74,16 @@ static int sleep_away(clockid_t clock, int flags, const struct timespec *time, s
 /* A point on a clock that may be set, or that goes on while the machine sleeps: the kernel's timer knows. */
 static int sleep_by_timer(clockid_t clock, const struct timespec *time)
 {
-    int fd = timerfd_create(clock, TFD_NONBLOCK | TFD_CLOEXEC);
+    int fd = weft_own_take(timerfd_create(clock, TFD_NONBLOCK | TFD_CLOEXEC));
     if (fd < 0) /* no descriptor is to be had */
         return sleep_away(clock, TIMER_ABSTIME, time, NULL);
     struct itimerspec at = {.it_value = *time};
     if (at.it_value.tv_sec == 0 && at.it_value.tv_nsec == 0)
         at.it_value.tv_nsec = 1; /* 0 would be never */
-    int rc = timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? weft_wait_fd(fd, POLLIN, WEFT_FOREVER) : -errno;
-    close(fd);
+    int rc = timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0
+                 ? wf_wait_fd(&(struct wf_section){0}, fd, POLLIN, WF_ENDS_ALWAYS, WEFT_FOREVER)
+                 : -errno;
+    weft_own_close(fd);
     return rc >= 0 ? 0 : rc == -ECANCELED ? EINTR : -rc;
 }
 

@@ -17,6 +17,7 @@
 #include <weft/offload.h>
 
 #include "hook/away.h"
+#include "hook/interrupt.h"
 #include "hook/never.h"
 #include "hook/real.h"
 #include "hook/signal.h"
@@ -38,6 +39,21 @@ static bool has_number_left(int fd)
     return number >= 0;
 }
 
+/* What has come is taken at once. Then the fiber waits. */
+static int take_connection(int fd, struct sockaddr *from, socklen_t *size, int flags, struct wf_waiting *w)
+{
+    for (;;) {
+        int made = weft_accept(fd, from, size, flags, WEFT_NOW);
+        if (made != -EAGAIN)
+            return made;
+        if (likely(!wf_is_interruptible()))
+            return weft_accept(fd, from, size, flags, w->until);
+        int rc = wf_wait_fd(&w->section, fd, POLLIN, wf_ends_of(w), w->until);
+        if (rc < 0)
+            return rc;
+    }
+}
+
 HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     struct wf_waiting w = {0};
@@ -48,7 +64,7 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
     }
     if (!has_number_left(fd))
         return -1;
-    int made = weft_accept(fd, from, size, flags, w.until);
+    int made = take_connection(fd, from, size, flags, &w);
     while (unlikely(wf_cannot_be_told(made)) && has_number_left(fd)) {
         if (wf_wait_ready(&w, fd, POLLIN) == WF_WAIT_OVER)
             return -1;
@@ -57,7 +73,7 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
         if (wf_real.poll(&p, 1, 0) != 0)
             return wf_real.accept4(fd, from, size, flags); /* weft_accept might take the last number for itself */
     }
-    return made >= 0 ? made : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
+    return made >= 0 ? (int)wf_spent(fd, made) : wf_fails(made == -ETIMEDOUT ? EAGAIN : -made);
 }
 
 HOOK int accept(int fd, struct sockaddr *from, socklen_t *size)
@@ -81,7 +97,7 @@ static void make_connection(struct wf_away *call)
     struct connecting *c = (struct connecting *)call;
     int rc = wf_real.connect(c->fd, (struct sockaddr *)&c->to, c->size), error = errno;
     if (!c->borrows)
-        wf_real.close(c->fd);
+        weft_own_close(c->fd);
     errno = rc == 0 ? 0 : error;
 }
 
@@ -89,7 +105,7 @@ static void let_go(struct wf_away *call)
 {
     struct connecting *c = (struct connecting *)call;
     if (!call->made && !c->borrows)
-        wf_real.close(c->fd);
+        weft_own_close(c->fd);
 }
 
 /* By a helper, which waits as the kernel does, its timeouts included: 0, or errno. */
@@ -99,7 +115,7 @@ static int connect_away(int fd, const struct sockaddr *to, socklen_t size)
     if (!c)
         return ENOMEM;
     *c = (struct connecting){
-        .away = {.make = make_connection, .discard = let_go}, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .size = size};
+        .away = {.make = make_connection, .discard = let_go}, .fd = weft_own_dup(fd), .size = size};
     c->borrows = c->fd < 0;
     if (c->borrows)
         c->fd = fd;
@@ -135,14 +151,22 @@ static bool is_under_way(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_SYN_SENT;
 }
 
-/* The end of a connect that an earlier call has begun: 0 or a negative errno, as of weft_connect. */
-static int finish(int fd, weft_time until)
+/*
+ * As weft_connect, but tries first: what the kernel does at once is done at once. What is under way then, also by an
+ * earlier call, is waited for, and made by another try: the socket's state is then what a blocking connect(2) leaves.
+ */
+static int connect_inet(int fd, const struct sockaddr *to, socklen_t size, struct wf_waiting *w)
 {
-    int rc = weft_wait_fd(fd, POLLOUT, until), error = 0;
-    socklen_t size = sizeof error;
-    if (rc < 0)
-        return rc;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? -errno : -error;
+    for (;;) {
+        int rc = weft_connect(fd, to, size, WEFT_NOW);
+        if (rc != -EAGAIN)
+            return rc;
+        if (!is_under_way(fd)) /* nothing was begun: there is no ring to try in. Or it has just been made */
+            return weft_connect(fd, to, size, w->until);
+        rc = wf_wait_fd(&w->section, fd, POLLOUT, wf_ends_of(w), w->until);
+        if (rc < 0)
+            return rc;
+    }
 }
 
 HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
@@ -163,11 +187,9 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
     }
     if (to->sa_family == AF_INET || to->sa_family == AF_INET6) {
         bool limited = w.until.ns != WEFT_FOREVER.ns, again = limited && is_under_way(fd);
-        error = -weft_connect(fd, to, size, w.until);
+        error = -connect_inet(fd, to, size, &w);
         if (error == EMFILE) /* a connect(2) needs no descriptor */
             error = connect_away(fd, to, size);
-        if (error == EALREADY) /* a ring says so at once */
-            error = -finish(fd, w.until);
         if (error == ETIMEDOUT && limited && weft_now().ns >= w.until.ns)
             error = again ? EALREADY : EINPROGRESS; /* what SO_SNDTIMEO ends with */
     } else {
@@ -217,11 +239,13 @@ static void linger(int fd, weft_span limit)
     if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
         shutdown(fd, SHUT_WR);
         weft_span pause = 0;
-        while (is_under_way_out(fd) && weft_now().ns < until.ns && wf_pause(&pause, until) == 0)
+        struct wf_section section = {0};
+        while (is_under_way_out(fd) && weft_now().ns < until.ns &&
+               wf_pause(&section, &pause, WF_ENDS_ALWAYS, until) == 0)
             ;
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
     }
-    wf_real.close(fd);
+    weft_own_close(fd);
 }
 
 /* Calls that end what has a number. */
@@ -234,7 +258,7 @@ struct ending {
 static int end_number(struct ending e, bool told)
 {
     weft_span limit = wf_hooked_here() ? linger_of(e.fd) : 0;
-    int copy = limit > 0 ? fcntl(e.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int copy = limit > 0 ? weft_own_dup(e.fd) : -1;
     int rc = e.which == CLOSE  ? wf_real.close(e.fd)
              : e.which == DUP2 ? wf_real.dup2(e.from, e.fd)
                                : wf_real.dup3(e.from, e.fd, e.flags);
@@ -252,8 +276,16 @@ static __attribute__((noinline)) int close_number(int fd, bool told)
     return end_number((struct ending){.which = CLOSE, .fd = fd}, told);
 }
 
+/* Whether the library keeps it for itself: the program has no descriptor of that number. */
+static inline __attribute__((always_inline)) bool is_own(int fd)
+{
+    return wf_hooks_on && fd >= 0 && weft_own_next((unsigned)fd, (unsigned)fd) >= 0;
+}
+
 HOOK int close(int fd)
 {
+    if (unlikely(is_own(fd)))
+        return wf_fails(EBADF);
     bool told = tells(fd);
     return likely(!told && !weft_hooked()) ? wf_real.close(fd) : close_number(fd, told);
 }
@@ -271,6 +303,8 @@ HOOK int dup2(int from, int to)
 {
     if (!wf_hooks_on || from == to || !is_open(from))
         return wf_real.dup2(from, to);
+    if (is_own(to))
+        return wf_fails(EBADF);
     struct ending e = {.which = DUP2, .fd = to, .from = from};
     return end_number(e, tells(to));
 }
@@ -279,18 +313,44 @@ HOOK int dup3(int from, int to, int flags)
 {
     if (!wf_hooks_on || from == to || flags & ~O_CLOEXEC || !is_open(from))
         return wf_real.dup3(from, to, flags);
+    if (is_own(to))
+        return wf_fails(EBADF);
     struct ending e = {.which = DUP3, .fd = to, .from = from, .flags = flags};
     return end_number(e, tells(to));
+}
+
+/* All but what the library keeps for itself: a program that has closed all goes on. An exec closes that. */
+static int close_around_own(unsigned first, unsigned last, int flags)
+{
+    int own;
+    while ((own = weft_own_next(first, last)) >= 0) {
+        if ((unsigned)own > first && wf_real.close_range(first, (unsigned)own - 1, flags) != 0)
+            return -1;
+        if ((unsigned)own == last)
+            return 0;
+        first = (unsigned)own + 1;
+    }
+    return wf_real.close_range(first, last, flags);
 }
 
 /* With a flag it closes nothing, or nothing that this table of descriptors has. */
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
-    if (!wf_hooks_on || first > last || flags != 0 || wf_in_handler() || !weft_closing(first, last))
+    if (!wf_hooks_on || first > last)
         return wf_real.close_range(first, last, flags);
-    int rc = wf_real.close_range(first, last, flags);
+    if (flags != 0 || wf_in_handler() || !weft_closing(first, last))
+        return close_around_own(first, last, flags);
+    int rc = close_around_own(first, last, flags);
     weft_closed(first, last);
     return rc;
+}
+
+HOOK void closefrom(int low)
+{
+    int kept = errno;
+    if (!wf_hooks_on || close_range(low > 0 ? (unsigned)low : 0, ~0u, 0) != 0) /* an old kernel has no close_range */
+        wf_real.closefrom(low);
+    errno = kept;
 }
 
 /* Whether it is a limit that never lets a call wait: one that the kernel takes for that. */

@@ -126,7 +126,8 @@ static ssize_t peek_rest(int fd, struct msghdr *message, int flags, size_t done,
         if (n > 0)
             done = moves ? done + (size_t)n : (size_t)n;
         bool none = n == 0 || (n < 0 && (!moves || errno != EAGAIN));
-        if (none || over != 0 || weft_now().ns >= w->until.ns || weft_sleep(pause) != 0)
+        if (none || over != 0 || weft_now().ns >= w->until.ns ||
+            wf_sleep_until(&w->section, WF_ENDS_ALWAYS, weft_in(pause)) != 0)
             break;
     }
     return (ssize_t)done;
@@ -143,6 +144,7 @@ static ssize_t receive_rest(int fd, struct msghdr *message, int flags, size_t do
 {
     int kept = errno;
     size_t bytes = wanted(fd, wf_length(message->msg_iov, message->msg_iovlen), flags, done);
+    w->has_part = true;
     if (done < bytes && flags & MSG_PEEK)
         done = (size_t)peek_rest(fd, message, flags, done, bytes, w);
     while (done < bytes && !(flags & MSG_PEEK)) {
@@ -179,14 +181,14 @@ enum wf_wait wf_wait_data(struct wf_waiting *w, int fd, int flags)
     weft_time soon = weft_in(LOOK_AGAIN);
     int kept = errno, rc = weft_now().ns >= w->until.ns ? -EAGAIN : 0;
     if (rc == 0)
-        rc = weft_wait_fd(fd, POLLPRI, soon.ns < w->until.ns ? soon : w->until); /* it may be closed meanwhile */
+        rc = wf_wait_fd(&w->section, fd, POLLPRI, wf_ends_of(w),
+                        soon.ns < w->until.ns ? soon : w->until); /* or closed meanwhile */
     errno = rc < 0 && rc != -ETIMEDOUT ? -rc : kept;
     return rc < 0 && rc != -ETIMEDOUT ? WF_WAIT_OVER : WF_WAIT_AGAIN;
 }
 
-ssize_t wf_receive(int fd, struct msghdr *message, int flags)
+ssize_t wf_receive(int fd, struct msghdr *message, int flags, struct wf_waiting *w)
 {
-    struct wf_waiting w = {0};
     int kept = errno;
     size_t room = flags & MSG_WAITALL && wf_is_memory(&message->msg_controllen) ? message->msg_controllen : 0;
     for (;;) { /* what it was given is looked at when the kernel has: it may be no memory */
@@ -194,13 +196,13 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
         if (n >= 0) {
             if (n > 0 && wf_wants_more(flags) && (size_t)n < wf_length(message->msg_iov, message->msg_iovlen) &&
                 !ends_here(fd, message))
-                n = receive_rest(fd, message, flags, (size_t)n, &w, room);
+                n = receive_rest(fd, message, flags, (size_t)n, w, room);
             errno = kept;
             return n;
         }
         if (errno != EAGAIN)
             return -1;
-        enum wf_wait next = wf_wait_data(&w, fd, flags);
+        enum wf_wait next = wf_wait_data(w, fd, flags);
         if (next == WF_WAIT_OVER)
             return -1;
         if (next == WF_WAIT_BLOCK) {
@@ -211,10 +213,11 @@ ssize_t wf_receive(int fd, struct msghdr *message, int flags)
 }
 
 /* The rest of what a stream has taken the first `done` bytes of. SIGPIPE is for who has sent nothing. */
-static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
+ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w)
 {
     size_t bytes = wf_length(message->msg_iov, message->msg_iovlen);
     int kept = errno;
+    w->has_part = true;
     while (done < bytes) {
         enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
         if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && (w->events & POLLHUP || has_failed(w, fd))))
@@ -234,12 +237,6 @@ static ssize_t send_rest(int fd, const struct msghdr *message, int flags, size_t
     return (ssize_t)done;
 }
 
-ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done)
-{
-    struct wf_waiting w = {0};
-    return send_rest(fd, message, flags, done, &w);
-}
-
 /* An error that came while the call waited is its own, without a SIGPIPE: one that begins would look for others first. */
 static bool fails_now(const struct wf_waiting *w, int fd)
 {
@@ -252,43 +249,63 @@ static bool fails_now(const struct wf_waiting *w, int fd)
     return true;
 }
 
-ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags)
+ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags, struct wf_waiting *w)
 {
-    struct wf_waiting w = {0};
-    enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
+    enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
     if (next == WF_WAIT_OVER && errno == EAGAIN)
         errno = EINPROGRESS; /* what O_NONBLOCK and SO_SNDTIMEO end with */
-    if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(&w, fd)))
+    if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(w, fd)))
         return -1;
-    return wf_send(fd, message, flags & ~MSG_FASTOPEN);
+    wf_wait_for_next(w, w->has_part);
+    return wf_send(fd, message, flags & ~MSG_FASTOPEN, w);
 }
 
-ssize_t wf_send(int fd, const struct msghdr *message, int flags)
+ssize_t wf_send(int fd, const struct msghdr *message, int flags, struct wf_waiting *w)
 {
-    struct wf_waiting w = {0};
     int kept = errno;
     for (;;) {
         ssize_t n = wf_real.sendmsg(fd, message, flags | MSG_DONTWAIT);
         if (n >= 0) {
             if ((size_t)n < wf_length(message->msg_iov, message->msg_iovlen))
-                n = send_rest(fd, message, flags, (size_t)n, &w);
+                n = wf_send_rest(fd, message, flags, (size_t)n, w);
             errno = kept;
             return n;
         }
         if (errno == EINPROGRESS) {
             errno = kept;
-            return wf_send_connected(fd, message, flags);
+            return wf_send_connected(fd, message, flags, w);
         }
         if (errno != EAGAIN)
             return -1;
-        enum wf_wait next = wf_wait_ready(&w, fd, POLLOUT);
-        if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(&w, fd)))
+        enum wf_wait next = wf_wait_ready(w, fd, POLLOUT);
+        if (next == WF_WAIT_OVER || (next == WF_WAIT_AGAIN && fails_now(w, fd)))
             return -1;
         if (next == WF_WAIT_BLOCK) {
             errno = kept;
             return wf_real.sendmsg(fd, message, flags);
         }
     }
+}
+
+/*
+ * A kernel without the call, or a sandbox that does not know it, is as one that cannot tell this descriptor not to wait. (If
+ * EPERM is the kernel's own word, the call that is made instead says it again.)
+ */
+static ssize_t tried(ssize_t n)
+{
+    if (n < 0 && (errno == EPERM || errno == ENOSYS))
+        errno = EOPNOTSUPP;
+    return n;
+}
+
+ssize_t wf_try_readv(int fd, const struct iovec *parts, int count)
+{
+    return tried(wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT));
+}
+
+ssize_t wf_try_writev(int fd, const struct iovec *parts, int count)
+{
+    return tried(wf_real.pwritev2(fd, parts, count, -1, RWF_NOWAIT));
 }
 
 /* Calls without a byte, and wrong ones, are the system's: they do not wait. */
@@ -307,17 +324,16 @@ ssize_t wf_read_parts(int fd, const struct iovec *parts, int count)
         return wf_real.readv(fd, parts, count);
     int kept = errno;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
-    ssize_t n = wf_real.preadv2(fd, parts, count, -1, RWF_NOWAIT);
-    if (n > 0 && unlikely(wf_wants_more(0)) && (size_t)n < wf_length(parts, (size_t)count)) {
-        struct wf_waiting w = {0};
+    struct wf_waiting w = {0};
+    ssize_t n = wf_try_readv(fd, parts, count);
+    if (n > 0 && unlikely(wf_wants_more(0)) && (size_t)n < wf_length(parts, (size_t)count))
         return wf_receive_rest(fd, &message, 0, (size_t)n, &w);
-    }
     if (n >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP))
         return n;
     errno = kept;
     if (wf_length(parts, (size_t)count) == 0)
         return wf_real.readv(fd, parts, count);
-    n = wf_receive(fd, &message, 0);
+    n = wf_receive(fd, &message, 0, &w);
     if (n >= 0 || errno != ENOTSOCK)
         return n;
     errno = kept;
@@ -331,16 +347,17 @@ ssize_t wf_write_parts(int fd, const struct iovec *parts, int count)
     int kept = errno;
     if (wf_option(fd, SO_TYPE) < 0)
         return wf_write_other(fd, parts, count);
-    ssize_t n = wf_real.pwritev2(fd, parts, count, -1, RWF_NOWAIT);
+    ssize_t n = wf_try_writev(fd, parts, count);
     bool connects = n < 0 && errno == EINPROGRESS;
     if (n < 0 && errno != EAGAIN && errno != EOPNOTSUPP && !connects)
         return n;
     errno = kept;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    struct wf_waiting w = {0};
     size_t bytes = wf_length(parts, (size_t)count);
     if (unlikely(connects))
-        return wf_send_connected(fd, &message, 0);
+        return wf_send_connected(fd, &message, 0, &w);
     if (n < 0)
-        return bytes == 0 ? wf_real.writev(fd, parts, count) : wf_send(fd, &message, 0);
-    return (size_t)n < bytes ? wf_send_rest(fd, &message, 0, (size_t)n) : n;
+        return bytes == 0 ? wf_real.writev(fd, parts, count) : wf_send(fd, &message, 0, &w);
+    return (size_t)n < bytes ? wf_send_rest(fd, &message, 0, (size_t)n, &w) : n;
 }

@@ -14,15 +14,21 @@
 
 #include "hook/wait.h"
 
-/* In a fiber. As the system's, but that the fiber waits. */
-ssize_t wf_receive(int fd, struct msghdr *message, int flags);
-ssize_t wf_send(int fd, const struct msghdr *message, int flags);
+/* In a fiber. As the system's, but that the fiber waits. *w is all zero, or of the part before (wf_wait_for_next). */
+ssize_t wf_receive(int fd, struct msghdr *message, int flags, struct wf_waiting *w);
+ssize_t wf_send(int fd, const struct msghdr *message, int flags, struct wf_waiting *w);
+
+/* The same for calls that need no more than that. */
 ssize_t wf_read_parts(int fd, const struct iovec *parts, int count);
 ssize_t wf_write_parts(int fd, const struct iovec *parts, int count);
 
 /* What is no socket: other.c. */
 ssize_t wf_read_other(int fd, const struct iovec *parts, int count);
 ssize_t wf_write_other(int fd, const struct iovec *parts, int count);
+
+/* readv(2) and writev(2) with RWF_NOWAIT. EOPNOTSUPP: that cannot be had of this descriptor, or of this system. */
+ssize_t wf_try_readv(int fd, const struct iovec *parts, int count);
+ssize_t wf_try_writev(int fd, const struct iovec *parts, int count);
 
 bool wf_is_file(int fd); /* of a kind that may wait for a disk and for nothing else */
 
@@ -34,10 +40,10 @@ enum wf_wait wf_wait_data(struct wf_waiting *w, int fd, int flags);
  * and of what a blocking call is to send.
  */
 ssize_t wf_receive_rest(int fd, struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
-ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done);
+ssize_t wf_send_rest(int fd, const struct msghdr *message, int flags, size_t done, struct wf_waiting *w);
 
 /* After EINPROGRESS: the connection that a send has begun (MSG_FASTOPEN) is waited for, and then sent to. */
-ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags);
+ssize_t wf_send_connected(int fd, const struct msghdr *message, int flags, struct wf_waiting *w);
 
 extern bool wf_low_marks __attribute__((visibility("hidden"))); /* atomic: somebody has set an SO_RCVLOWAT */
 

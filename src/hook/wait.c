@@ -43,6 +43,15 @@ bool wf_may_wait(void)
     return !wf_in_handler() && (pid_t)syscall(SYS_getpid) == home;
 }
 
+void wf_share(int fd)
+{
+    int kept = errno;
+    int flags = fd < 0 ? 0 : fcntl(fd, F_GETFL);
+    if (flags >= 0 && !(flags & O_NONBLOCK) && wf_may_wait())
+        weft_yield();
+    errno = kept;
+}
+
 weft_time wf_ahead(long long seconds, long long nanoseconds)
 {
     if (seconds > INT64_MAX / WEFT_SEC / 4)
@@ -88,7 +97,11 @@ enum wf_wait wf_wait_begin(struct wf_waiting *w, int fd, int events)
     weft_time until = limit_of(fd, events);
     if (until.ns == WEFT_FOREVER.ns && wf_never_waits(fd, events))
         return WF_WAIT_BLOCK; /* it will not */
-    *w = (struct wf_waiting){.begun = true, .until = until};
+    *w = (struct wf_waiting){.begun = true,
+                             .has_part = w->has_part,
+                             .is_limited = until.ns != WEFT_FOREVER.ns,
+                             .until = until,
+                             .section = w->section};
     /* Of a UNIX socket that can be written to no more poll(2) says nothing, though a send would fail. */
     w->looks_again = events == POLLOUT && wf_option(fd, SO_DOMAIN) == AF_UNIX;
     w->is_datagram = w->looks_again && wf_option(fd, SO_TYPE) == SOCK_DGRAM;
@@ -107,11 +120,11 @@ static bool is_told_wrong(const struct wf_waiting *w, int events)
 
 #define LONGEST_PAUSE (5 * WEFT_MS)
 
-int wf_pause(weft_span *pause, weft_time until)
+int wf_pause(struct wf_section *s, weft_span *pause, enum wf_ends ends, weft_time until)
 {
     *pause = *pause == 0 ? 100 * WEFT_US : *pause < LONGEST_PAUSE ? 2 * *pause : *pause;
     weft_time soon = weft_in(*pause);
-    return weft_sleep_until(soon.ns < until.ns ? soon : until);
+    return wf_sleep_until(s, ends, soon.ns < until.ns ? soon : until);
 }
 
 /* So that it is not asked over and over without a pause. 0, or a negative errno; -EBADF: another has the number now. */
@@ -121,10 +134,25 @@ static int pause_a_little(struct wf_waiting *w, int fd)
     if (weft_now().ns >= w->until.ns)
         return -ETIMEDOUT;
     bool known = fstat(fd, &before) == 0;
-    int rc = wf_pause(&w->pause, w->until);
+    int rc = wf_pause(&w->section, &w->pause, wf_ends_of(w), w->until);
     if (rc == 0 && (!known || fstat(fd, &after) != 0 || before.st_ino != after.st_ino || before.st_dev != after.st_dev))
         rc = -EBADF;
     return rc;
+}
+
+enum wf_wait wf_wait_unless_ready(struct wf_waiting *w, int fd, int events)
+{
+    int kept = errno;
+    struct pollfd p = {.fd = fd, .events = (short)events};
+    enum wf_wait next = w->begun ? WF_WAIT_AGAIN : wf_wait_begin(w, fd, events);
+    if (next != WF_WAIT_AGAIN)
+        return next;
+    if (wf_real.poll(&p, 1, 0) <= 0) {
+        errno = kept;
+        return wf_wait_ready(w, fd, events);
+    }
+    w->events = p.revents;
+    return WF_WAIT_AGAIN;
 }
 
 enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
@@ -139,7 +167,7 @@ enum wf_wait wf_wait_ready(struct wf_waiting *w, int fd, int events)
     bool early = soon.ns < w->until.ns;
     int n = unlikely(is_told_wrong(w, events)) ? pause_a_little(w, fd) : 0;
     if (n == 0)
-        n = weft_wait_fd(fd, (unsigned)events, early ? soon : w->until);
+        n = wf_wait_fd(&w->section, fd, (unsigned)events, wf_ends_of(w), early ? soon : w->until);
     if (unlikely(wf_cannot_be_told(n)))
         n = pause_a_little(w, fd);
     if (n == -ETIMEDOUT && early)

@@ -14,6 +14,7 @@
 
 #include <weft/io.h>
 
+#include "hook/interrupt.h"
 #include "hook/real.h"
 #include "hook/transfer.h"
 #include "hook/wait.h"
@@ -22,7 +23,7 @@ HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendmsg(fd, message, flags);
-    return wf_send(fd, message, flags);
+    return wf_spent(fd, wf_send(fd, message, flags, &(struct wf_waiting){0}));
 }
 
 HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
@@ -33,14 +34,15 @@ HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const s
     int kept = errno;
     ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
     if (n == (ssize_t)bytes || (n < 0 && errno != EAGAIN && errno != EINPROGRESS))
-        return n;
+        return wf_spent(fd, n);
     bool connects = n < 0 && errno == EINPROGRESS;
     errno = kept;
+    struct wf_waiting w = {0};
     struct iovec all = {(void *)memory, bytes};
     struct msghdr message = {.msg_name = (void *)to, .msg_namelen = size, .msg_iov = &all, .msg_iovlen = 1};
     if (unlikely(connects))
-        return wf_send_connected(fd, &message, flags);
-    return n < 0 ? wf_send(fd, &message, flags) : wf_send_rest(fd, &message, flags, (size_t)n);
+        return wf_send_connected(fd, &message, flags, &w);
+    return n < 0 ? wf_send(fd, &message, flags, &w) : wf_send_rest(fd, &message, flags, (size_t)n, &w);
 }
 
 HOOK ssize_t send(int fd, const void *memory, size_t bytes, int flags)
@@ -59,19 +61,20 @@ HOOK ssize_t write(int fd, const void *memory, size_t bytes)
     if (n >= 0 || errno != ENOTSOCK)
         return n;
     errno = kept;
-    return wf_write_other(fd, &(struct iovec){(void *)memory, bytes}, 1);
+    return wf_spent(fd, wf_write_other(fd, &(struct iovec){(void *)memory, bytes}, 1));
 }
 
 HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    return likely(!wf_hooked_here()) ? wf_real.writev(fd, parts, count) : wf_write_parts(fd, parts, count);
+    return likely(!wf_hooked_here()) ? wf_real.writev(fd, parts, count)
+                                     : wf_spent(fd, wf_write_parts(fd, parts, count));
 }
 
 HOOK ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
         return wf_real.pwritev2(fd, parts, count, at, flags);
-    return wf_write_parts(fd, parts, count);
+    return wf_spent(fd, wf_write_parts(fd, parts, count));
 }
 
 HOOK ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)
@@ -88,18 +91,20 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT || count == 0)
         return wf_real.sendmmsg(fd, messages, count, flags);
+    struct wf_waiting w = {0};
     int kept = errno;
     unsigned n = 0;
     for (count = count < 1024 ? count : 1024; n < count; n++) {
-        ssize_t bytes = sendmsg(fd, &messages[n].msg_hdr, flags);
+        ssize_t bytes = wf_send(fd, &messages[n].msg_hdr, flags, &w);
         if (bytes < 0)
             break;
+        wf_wait_for_next(&w, true);
         messages[n].msg_len = (unsigned)bytes;
     }
     if (n == 0)
         return -1;
     errno = kept;
-    return (int)n;
+    return (int)wf_spent(fd, n);
 }
 
 static mode_t kind_of(int fd)
@@ -137,7 +142,7 @@ static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    if (!is_refused(to, from, offset) && wf_wait_ready(&w, to, POLLOUT) == WF_WAIT_OVER && errno != EAGAIN)
+    if (!is_refused(to, from, offset) && wf_wait_unless_ready(&w, to, POLLOUT) == WF_WAIT_OVER && errno != EAGAIN)
         return -1;
     errno = kept;
     return wf_real.sendfile(to, from, offset, bytes);
@@ -145,6 +150,38 @@ static ssize_t sendfile_to_pipe(int to, int from, off_t *offset, size_t bytes)
 
 /* The kernel sends a file in such pieces, and SO_SNDTIMEO is for each: it ends when none of one went out for so long. */
 enum { PIECE = 64 << 10 };
+
+/* Whether the file's next byte need not come from a disk. */
+static bool is_in_memory(int from, const off_t *offset)
+{
+    char byte;
+    int kept = errno;
+    off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
+    bool is = at >= 0 && (wf_real.preadv2(from, &(struct iovec){&byte, 1}, 1, at, RWF_NOWAIT) >= 0 || errno != EAGAIN);
+    errno = kept;
+    return is;
+}
+
+/* What there is room for is sent at once. If there is none the fiber waits. */
+static ptrdiff_t send_piece(int to, int from, off_t *offset, size_t bytes, struct wf_waiting *w)
+{
+    while (is_in_memory(from, offset)) {
+        ptrdiff_t n = weft_sendfile(to, from, offset, bytes, WEFT_NOW);
+        if (n != -EAGAIN)
+            return n;
+        if (likely(!wf_is_interruptible()))
+            break;
+        int rc = wf_wait_fd(&w->section, to, POLLOUT, wf_ends_of(w), w->until);
+        if (rc < 0)
+            return rc;
+    }
+    ptrdiff_t n = weft_sendfile(to, from, offset, bytes, w->until);
+    if (n == -ETIMEDOUT && is_in_memory(from, offset)) { /* a ring waits for much room, and there may be some */
+        n = weft_sendfile(to, from, offset, bytes, WEFT_NOW);
+        n = n == -EAGAIN ? -ETIMEDOUT : n;
+    }
+    return n;
+}
 
 HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
@@ -167,12 +204,13 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     bool limited = w.until.ns != WEFT_FOREVER.ns;
     while (done < bytes) {
         size_t piece = limited && bytes - done > PIECE ? PIECE : bytes - done;
-        n = weft_sendfile(to, from, offset, piece, w.until);
+        n = send_piece(to, from, offset, piece, &w);
         if (wf_cannot_be_told((int)n) && wf_wait_ready(&w, to, POLLOUT) == WF_WAIT_AGAIN)
             continue;
         if (n <= 0)
             break;
         done += (size_t)n;
+        w.has_part = true;
         if (limited && wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN)
             break;
     }
@@ -225,6 +263,30 @@ static bool goes_on(int from, int to)
            (wf_option(to, SO_DOMAIN) != AF_UNIX || wf_real.poll(&p, 1, 0) == 1);
 }
 
+/* weft_splice until w->until, and EINTR. */
+static ptrdiff_t splice_piece(int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags,
+                              struct wf_waiting *w)
+{
+    weft_time until = w->until;
+    while (unlikely(wf_is_interruptible())) {
+        ptrdiff_t n = weft_splice(from, from_at, to, to_at, bytes, flags, WEFT_NOW);
+        if (n != -EAGAIN)
+            return n;
+        struct pollfd in = {.fd = from, .events = POLLIN};
+        bool waits_for_data = wf_real.poll(&in, 1, 0) == 0;
+        struct pollfd out = {.fd = to, .events = POLLOUT};
+        bool waits_for_room = !waits_for_data && wf_real.poll(&out, 1, 0) == 0;
+        int rc = waits_for_data   ? wf_wait_fd(&w->section, from, POLLIN, wf_ends_of(w), until)
+                 : waits_for_room ? wf_wait_fd(&w->section, to, POLLOUT, wf_ends_of(w), until)
+                                  : wf_pause(&w->section, &w->pause, wf_ends_of(w), until);
+        if (rc < 0)
+            return rc;
+        if (!waits_for_data && !waits_for_room && weft_now().ns >= until.ns)
+            return -ETIMEDOUT;
+    }
+    return weft_splice(from, from_at, to, to_at, bytes, flags, until);
+}
+
 HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags)
 {
     struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
@@ -236,18 +298,21 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }
     if (flags & SPLICE_F_NONBLOCK) { /* of a blocking TCP socket it waits all the same */
-        if (wf_option(from, SO_PROTOCOL) == IPPROTO_TCP && wf_wait_ready(&in, from, POLLIN) == WF_WAIT_OVER)
+        if (wf_option(from, SO_PROTOCOL) == IPPROTO_TCP && wf_wait_unless_ready(&in, from, POLLIN) == WF_WAIT_OVER)
             return -1;
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);
     }
     errno = kept;
     weft_time until = in.until.ns < out.until.ns ? in.until : out.until;
+    struct wf_waiting w = {.until = until, .is_limited = until.ns != WEFT_FOREVER.ns};
     size_t done = 0;
     ptrdiff_t n;
     do { /* to what is no pipe it goes in pieces */
-        n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
-        while (unlikely(wf_cannot_be_told((int)n)) && weft_now().ns < until.ns && wf_pause(&out.pause, until) == 0)
+        w.has_part = done > 0;
+        n = splice_piece(from, from_at, to, to_at, bytes - done, flags, &w);
+        while (unlikely(wf_cannot_be_told((int)n)) && weft_now().ns < until.ns &&
+               wf_pause(&w.section, &w.pause, wf_ends_of(&w), until) == 0)
             n = weft_splice(from, from_at, to, to_at, bytes - done, flags, until);
         done += n > 0 ? (size_t)n : 0;
     } while (n > 0 && done < bytes && goes_on(from, to));

@@ -9,7 +9,6 @@
  */
 #include <weft/alarm.h>
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -17,9 +16,12 @@
 #include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "io/own.h"
 #include "sched/alive.h"
+#include "sched/finish.h"
 #include "sched/slice.h"
 
 enum { PENDING, OVER };
@@ -82,17 +84,28 @@ static int await_time(weft_alarm *a)
     return rc;
 }
 
+/* The callback has returned, or ended its fiber. */
+static void is_over(void *arg)
+{
+    weft_alarm *a = arg;
+    if (a->cond)
+        wf_alive_leave(a->cond);
+    leave(a);
+}
+
 static void *alarm_fiber(void *arg)
 {
     weft_alarm *a = arg;
     int rc = await_time(a);
-    weft_close(a->fd);
+    wf_close_own(a->fd);
     if (is_mine(a) && rc == 0 && (!a->cond || wf_alive_hold(a->cond))) {
+        struct wf_finish step;
+        wf_finish_begin(&step, is_over, a);
         a->fn(a->arg);
-        if (a->cond)
-            wf_alive_leave(a->cond);
+        wf_finish_end(&step);
+    } else {
+        leave(a);
     }
-    leave(a);
     return NULL;
 }
 
@@ -116,7 +129,7 @@ int weft_alarm_new(weft_alarm **out, weft_wall at, weft_alive *cond, void (*fn)(
             *out = a;
         if (rc == 0)
             return 0;
-        weft_close(a->fd);
+        wf_close_own(a->fd);
         if (cond)
             wf_alive_forget(cond);
     }

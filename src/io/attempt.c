@@ -4,7 +4,7 @@
  */
 #include "io/attempt.h"
 
-#include <errno.h>
+#include "base/errno.h"
 
 #if WF_URING_BUILT
 
@@ -36,7 +36,7 @@ static void unlock_ring(void)
 static void drop(void)
 {
     if (is_made)
-        io_uring_queue_exit(&ring);
+        wf_sys_uring_end(&ring);
     is_made = false;
 }
 

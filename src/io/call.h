@@ -4,13 +4,14 @@
 #ifndef WF_IO_CALL_H
 #define WF_IO_CALL_H
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <time.h>
+
+#include "base/errno.h"
 
 /* The result of a call that sets errno: itself, or a negative errno, with errno as it was `kept` before the call. */
 static inline ptrdiff_t wf_negative_errno(ptrdiff_t n, int kept)

@@ -3,7 +3,6 @@
  */
 #include "io/fd.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -14,11 +13,14 @@
 
 #include <weft/watch.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/own.h"
 #include "base/plain.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "io/hangup.h"
 #include "io/set.h"
 #include "io/watch.h"
 #include "sched/worker.h"
@@ -97,13 +99,16 @@ bool wf_fd_is_file(int fd)
 static struct wf_waiter *win(struct wf_fd *e, uint32_t events, int result)
 {
     struct wf_waiter *won = NULL, **end = &won;
+    const struct wf_worker *here = wf_thread_now()->worker;
     for (struct wf_waiter *w = e->waiters.first, *next; w; w = next) {
         next = w->next;
         uint32_t wants = (uint32_t)(uintptr_t)w->data;
         if (!(events & wants) && !(wants & WF_FD_ANY))
             continue;
+        const weft_fiber *f = w->who->fiber;
+        bool sure = !(events & WF_FD_UNSURE) && f && wf_load(&f->home) == here && !won && !e->waiters.first->next;
         wf_waiters_remove(&e->waiters, w);
-        if (wf_settle(w->who, result < 0 ? result : (int)(events & wants & ~WF_FD_ANY))) {
+        if (wf_settle(w->who, result < 0 ? result : (int)((events & wants & ~WF_FD_ANY) | (sure ? 0 : WF_FD_UNSURE)))) {
             *end = w;
             end = &w->next;
         }
@@ -131,6 +136,16 @@ static uint64_t no_longer_drained(uint32_t events)
     return bits;
 }
 
+/* The descriptor, or a half of it, has ended. *gone: the fiber that this cancels. guarded by: e->lock */
+WF_NOINLINE static void ends(int fd, struct wf_fd *e, uint32_t events, struct wf_hangup_fiber *gone)
+{
+    uint64_t bits = WF_FD_ENDING | (events & (POLLHUP | POLLERR) ? WF_FD_HUNG : 0);
+    if ((wf_load(&e->word) & bits) != bits)
+        wf_or(&e->word, bits);
+    if (bits & WF_FD_HUNG && wf_load(&e->hangup))
+        wf_hangup_take(fd, e, gone);
+}
+
 void wf_fd_event(int fd, uint32_t generation, uint32_t events)
 {
     struct wf_fd *e = wf_fd_look(fd);
@@ -144,15 +159,19 @@ void wf_fd_event(int fd, uint32_t generation, uint32_t events)
     uint64_t clear = no_longer_drained(events) & wf_load(&e->word);
     if (clear)
         wf_and(&e->word, ~clear);
-    if (wf_unlikely(events & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI)) && !(wf_load(&e->word) & WF_FD_ENDING))
-        wf_or(&e->word, WF_FD_ENDING);
+    struct wf_hangup_fiber gone = {0};
+    if (wf_unlikely(events & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI)))
+        ends(fd, e, events, &gone);
     struct wf_waiter *won = win(e, events, 0);
-    struct wf_watch *fired = wf_unlikely(e->watch) ? wf_watch_take(e, events) : NULL;
-    if (!e->waiters.first)
-        wf_store(&e->parked_at, 0);
+    bool again = false;
+    struct wf_watch *fired = wf_unlikely(e->watch) ? wf_watch_take(e, events, &again) : NULL;
     wf_unlock(&e->lock);
     ready(won);
     wf_watch_fire(fired);
+    if (wf_unlikely(gone.fiber))
+        wf_cancel_if_alive(gone.fiber, gone.id);
+    if (wf_unlikely(again))
+        wf_watch_arm_again(fd, e, generation);
 }
 
 void wf_fd_fetch(int fd)
@@ -178,16 +197,17 @@ void wf_fd_fail(int fd, uint32_t generation, int error)
     wf_lock(&e->lock);
     bool ours = wf_fd_generation(e) == generation;
     struct wf_waiter *won = ours ? win(e, UINT32_MAX, error) : NULL;
-    struct wf_watch *fired = ours ? wf_watch_take(e, POLLERR) : NULL;
+    struct wf_watch *fired = ours ? wf_watch_take_for(e, UINT32_MAX, POLLERR) : NULL;
     wf_unlock(&e->lock);
     ready(won);
     wf_watch_fire(fired);
 }
 
-/* Whether waits of this generation may begin. guarded by: e->lock */
-static bool is_of(const struct wf_fd *e, uint32_t generation)
+/* Whether waits of this generation may begin. guarded by: r->e->lock */
+static bool may_begin(const struct wf_fd_ref *r)
 {
-    return wf_fd_generation(e) == generation && !(wf_load(&e->word) & (WF_FD_CLOSING | WF_FD_SHUT));
+    uint64_t word = wf_load(&r->e->word);
+    return wf_fd_is_of(r, word) && !(word & (WF_FD_CLOSING | WF_FD_SHUT));
 }
 
 static bool is_at(const struct wf_fd *e, uint32_t id)
@@ -209,15 +229,18 @@ static void note_place(struct wf_fd *e, uint32_t id)
     wf_store(&e->at[0], id);
 }
 
-void wf_fd_in_ring(struct wf_fd *e, uint32_t set)
+bool wf_fd_in_ring(const struct wf_fd_ref *r, uint32_t set)
 {
     for (int i = 0; i < WF_FD_PLACES; i++) {
-        if (wf_load(&e->at[i]) == set)
-            return;
+        if (wf_load(&r->e->at[i]) == set)
+            return wf_fd_is_of(r, wf_load(&r->e->word));
     }
-    wf_lock(&e->lock);
-    note_place(e, set);
-    wf_unlock(&e->lock);
+    wf_lock(&r->e->lock);
+    bool is = wf_fd_is_of(r, wf_load(&r->e->word));
+    if (is)
+        note_place(r->e, set);
+    wf_unlock(&r->e->lock);
+    return is;
 }
 
 bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
@@ -228,49 +251,52 @@ bool wf_fd_is_at(struct wf_fd *e, uint32_t set)
     return is;
 }
 
-uint32_t wf_fd_wanted(struct wf_fd *e)
+bool wf_fd_wanted(struct wf_fd *e, uint32_t *events)
 {
-    uint32_t events = 0;
     wf_lock(&e->lock);
-    for (const struct wf_waiter *w = e->waiters.first; w; w = w->next)
-        events |= (uint32_t)(uintptr_t)w->data;
+    bool for_good = e->watch != NULL || wf_load(&e->hangup);
+    *events = 0;
+    for (const struct wf_waiter *w = e->waiters.first; w; w = w->next) {
+        uint32_t wants = (uint32_t)(uintptr_t)w->data;
+        for_good |= !(wants & (WF_FD_ANY | WF_FD_TOLD));
+        *events |= wants & ~WF_FD_ANY;
+    }
     wf_unlock(&e->lock);
-    return events & ~WF_FD_ANY;
+    return for_good;
 }
 
-int wf_fd_register(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set)
+int wf_fd_register(const struct wf_fd_ref *r, struct wf_set *set)
 {
     uint32_t ticket;
-    if (!wf_fd_enter(e, generation, 0))
+    if (!wf_fd_enter(r, 0))
         return -EBADF;
-    int rc = wf_fd_is_at(e, set->id) ? wf_set_arm(set, e, fd, generation, 0, &ticket)
-                                     : wf_set_register(set, e, fd, generation, 0, &ticket);
+    int rc = wf_fd_is_at(r->e, set->id) ? wf_set_arm(set, r, 0, &ticket) : wf_set_register(set, r, 0, &ticket);
     if (rc == 0) {
-        wf_lock(&e->lock);
-        if (wf_fd_generation(e) == generation)
-            note_place(e, set->id);
-        wf_unlock(&e->lock);
+        wf_lock(&r->e->lock);
+        if (wf_fd_is_of(r, wf_load(&r->e->word)))
+            note_place(r->e, set->id);
+        wf_unlock(&r->e->lock);
     }
-    wf_fd_exit(e, 0, 0);
+    wf_fd_leave(r);
     return rc;
 }
 
-/* Takes the lock with `e` registered at `set`; 0, or a negative errno without the lock. */
-static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct wf_set *set, uint32_t events,
-                           uint32_t *ticket)
+/* Takes the record's lock with it registered at `set`; 0, or a negative errno without the lock. */
+static int lock_registered(const struct wf_fd_ref *r, struct wf_set *set, uint32_t events, uint32_t *ticket)
 {
+    struct wf_fd *e = r->e;
     wf_lock(&e->lock);
-    if (wf_likely(set->backend == WF_EPOLL && is_at(e, set->id) && is_of(e, generation)))
+    if (wf_likely(set->backend == WF_EPOLL && is_at(e, set->id) && may_begin(r)))
         return 0;
     wf_unlock(&e->lock);
-    if (!wf_fd_enter(e, generation, 0))
+    if (!wf_fd_enter(r, 0))
         return -EBADF;
-    int rc = wf_set_register(set, e, fd, generation, events, ticket);
-    wf_fd_exit(e, 0, rc == -EPERM ? WF_FD_FILE : 0);
+    int rc = wf_set_register(set, r, events, ticket);
+    wf_fd_exit(r, 0, rc == -EPERM ? WF_FD_FILE : 0);
     if (rc != 0)
         return rc;
     wf_lock(&e->lock);
-    if (!is_of(e, generation)) {
+    if (!may_begin(r)) {
         wf_unlock(&e->lock);
         return -EBADF;
     }
@@ -278,22 +304,15 @@ static int lock_registered(struct wf_fd *e, int fd, uint32_t generation, struct 
     return 0;
 }
 
-static uint32_t ms_of(int64_t now)
-{
-    return (uint32_t)(now / 1000000) | 1; /* never 0 */
-}
-
 /* With the lock held, which is released. */
 static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, weft_time deadline)
 {
     struct wf_worker *w = wf_thread_now()->worker;
-    me->node.index = 0;
+    me->node.index = wf_fd_stamp(w->now, 0);
     me->node.data = (void *)(uintptr_t)events;
     wf_waiters_add(&e->waiters, &me->node, me);
-    if (e->parked_at == 0)
-        wf_store(&e->parked_at, ms_of(w->now));
     if (wf_likely(w->driver.io)) /* for what it is told by others a worker needs none */
-        wf_set_waits((struct wf_set *)w->driver.io, w->now);
+        wf_set_waits((struct wf_set *)w->driver.io, w->now, e->patience);
     wf_store(&w->counts.watches, w->counts.watches + 1);
     const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "serve" : "write";
     int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
@@ -307,22 +326,23 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     return rc;
 }
 
-int wf_fd_sleep(struct wf_fd *e, uint32_t generation, struct wf_sleeper *me, uint32_t events, weft_time deadline)
+int wf_fd_sleep(const struct wf_fd_ref *r, struct wf_sleeper *me, uint32_t events, weft_time deadline)
 {
-    wf_lock(&e->lock);
-    if (is_of(e, generation))
-        return sleep_on(e, me, events, deadline);
-    wf_unlock(&e->lock);
+    wf_lock(&r->e->lock);
+    if (may_begin(r))
+        return sleep_on(r->e, me, events, deadline);
+    wf_unlock(&r->e->lock);
     return -EBADF;
 }
 
-bool wf_fd_link(struct wf_fd *e, uint32_t generation, struct wf_waiter *node, struct wf_sleeper *me)
+bool wf_fd_link(const struct wf_fd_ref *r, struct wf_waiter *node, struct wf_sleeper *me)
 {
-    wf_lock(&e->lock);
-    bool there = wf_fd_generation(e) == generation;
+    wf_lock(&r->e->lock);
+    bool there = may_begin(r);
+    node->index = 0; /* it has parts of its own, see poll.c */
     if (there)
-        wf_waiters_add(&e->waiters, node, me);
-    wf_unlock(&e->lock);
+        wf_waiters_add(&r->e->waiters, node, me);
+    wf_unlock(&r->e->lock);
     return there;
 }
 
@@ -333,51 +353,56 @@ void wf_fd_unlink(struct wf_fd *e, struct wf_waiter *node)
     wf_unlock(&e->lock);
 }
 
-int wf_fd_wait_until(struct wf_fd *e, uint32_t generation, bool (*holds)(const void *arg), const void *arg,
-                     weft_time deadline)
+int wf_fd_wait_until(const struct wf_fd_ref *r, bool (*holds)(const void *arg), const void *arg, weft_time deadline)
 {
     int rc = 0;
     while (rc >= 0) {
         struct wf_sleeper own, *me = wf_sleeper(&own);
-        wf_lock(&e->lock);
-        bool there = is_of(e, generation);
+        wf_lock(&r->e->lock);
+        bool there = may_begin(r);
         if (!there || holds(arg)) {
-            wf_unlock(&e->lock);
+            wf_unlock(&r->e->lock);
             return there ? 0 : -EBADF;
         }
-        rc = sleep_on(e, me, WF_FD_TOLD, deadline);
+        rc = sleep_on(r->e, me, WF_FD_TOLD, deadline);
     }
     return rc;
 }
 
-static int wait_in_fiber(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained,
-                         weft_time deadline)
+static int wait_in_fiber(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own); /* first, as it may give way */
     struct wf_set *set;
     uint32_t ticket = 0;
-    int rc = wf_set_here(&set);
+    int rc = wf_set_here(r->fd, &set);
     if (rc == 0)
-        rc = lock_registered(e, fd, generation, set, events, &ticket);
+        rc = lock_registered(r, set, events, &ticket);
     if (rc != 0)
         return rc;
-    if (drained && !(wf_load(&e->word) & drained)) {
-        wf_unlock(&e->lock);
+    if (drained && !(wf_load(&r->e->word) & drained)) {
+        wf_unlock(&r->e->lock);
         wf_set_disarm(set, ticket);
         return 0;
     }
-    rc = sleep_on(e, me, events, deadline);
+    rc = sleep_on(r->e, me, events, deadline);
     if (rc < 0)
         wf_set_disarm(set, ticket);
     return rc;
 }
 
-void wf_fd_join_threads(struct wf_fd *e, struct wf_fd_thread *me)
+bool wf_fd_join_threads(const struct wf_fd_ref *r, struct wf_fd_thread *me)
 {
-    wf_lock(&e->lock);
-    me->next = e->threads;
-    e->threads = me;
-    wf_unlock(&e->lock);
+    if (!wf_fd_enter(r, 0)) /* waits while it is SHUT: then it is clear what the caller's number is */
+        return false;
+    wf_lock(&r->e->lock);
+    bool joins = may_begin(r);
+    if (joins) {
+        me->next = r->e->threads;
+        r->e->threads = me;
+    }
+    wf_unlock(&r->e->lock);
+    wf_fd_leave(r);
+    return joins;
 }
 
 void wf_fd_leave_threads(struct wf_fd *e, struct wf_fd_thread *me)
@@ -416,37 +441,36 @@ int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline)
     }
 }
 
-static int wait_on_thread(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained,
-                          weft_time deadline)
+static int wait_on_thread(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
 {
+    struct wf_fd *e = r->e;
     struct wf_fd_thread me = {.wake = wf_sys_eventfd()};
     if (me.wake < 0)
         return me.wake;
     int rc = -EBADF;
-    wf_fd_join_threads(e, &me);
-    if (wf_fd_generation(e) == generation) { /* else it was closed before we joined */
+    if (wf_fd_join_threads(r, &me)) {
         if (drained)
-            wf_and(&e->word, ~drained); /* nobody registers it for us: poll says what is, and the others try */
-        struct pollfd fds[] = {{.fd = fd, .events = (short)events}, {.fd = me.wake, .events = POLLIN}};
+            wf_fd_learn(r, drained, 0); /* nobody registers it for us: poll says what is, and the others try */
+        struct pollfd fds[] = {{.fd = r->fd, .events = (short)events}, {.fd = me.wake, .events = POLLIN}};
         rc = wf_poll_until(fds, 2, deadline.ns);
         if (rc == 0)
             rc = -ETIMEDOUT;
         else if (rc > 0)
-            rc = wf_fd_generation(e) != generation || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
+            rc = !wf_fd_is_of(r, wf_load(&e->word)) || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
+        wf_fd_leave_threads(e, &me);
     }
-    wf_fd_leave_threads(e, &me);
-    wf_raw_close(me.wake);
+    wf_own_close(me.wake);
     return rc;
 }
 
-int wf_fd_wait(struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint64_t drained, weft_time deadline)
+int wf_fd_wait(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
 {
     events |= POLLERR | POLLHUP;
     if (events & POLLIN)
         events |= POLLRDHUP;
     if (wf_unlikely(!wf_thread_now()->fiber))
-        return wait_on_thread(e, fd, generation, events, drained, deadline);
-    return wait_in_fiber(e, fd, generation, events, drained, deadline);
+        return wait_on_thread(r, events, drained, deadline);
+    return wait_in_fiber(r, events, drained, deadline);
 }
 
 static bool has_users(const struct wf_fd *e)
@@ -468,17 +492,24 @@ static void give_way(void)
     sched_yield();
 }
 
-/* Those who are in a call on it leave: at once if the call is one of a thread, else it is cancelled. */
-static void wait_for_users(struct wf_fd *e, uint32_t generation, const uint32_t *rings)
+static void cancel_in_rings(struct wf_fd *e, uint32_t generation, const uint32_t *rings)
 {
     if (rings[WF_FD_PLACES - 1] != 0) {
         wf_set_cancel(0, e, generation); /* it may be in more rings than could be noted */
-    } else {
-        for (int i = 0; i < WF_FD_PLACES && rings[i] != 0; i++)
-            wf_set_cancel(rings[i], e, generation);
+        return;
     }
-    while (has_users(e))
-        give_way();
+    for (int i = 0; i < WF_FD_PLACES && rings[i] != 0; i++)
+        wf_set_cancel(rings[i], e, generation);
+}
+
+/* Those who are in a call on it leave: at once if the call is one of a thread, else it is cancelled. */
+static void wait_for_users(struct wf_fd *e, uint32_t generation, const uint32_t *rings)
+{
+    for (weft_span pause = WEFT_MS; has_users(e); pause = wf_cancel_again(pause)) {
+        cancel_in_rings(e, generation, rings);
+        for (int64_t again = wf_clock_now() + pause; has_users(e) && wf_clock_now() < again;)
+            give_way();
+    }
 }
 
 static void begin_generation(struct wf_fd *e, uint64_t bits)
@@ -489,7 +520,7 @@ static void begin_generation(struct wf_fd *e, uint64_t bits)
     for (int i = 0; i < WF_FD_PLACES; i++)
         wf_store(&e->at[i], 0);
     e->patience = 0;
-    wf_store(&e->parked_at, 0);
+    wf_store(&e->hangup, false);
 }
 
 void wf_fd_fresh(int fd)
@@ -498,12 +529,15 @@ void wf_fd_fresh(int fd)
     if (!e || !(wf_load(&e->word) & WF_FD_BITS || wf_load(&e->at[0]) != 0))
         return;
     wf_lock(&e->lock);
+    uint32_t old = wf_fd_generation(e);
     begin_generation(e, 0);
     struct wf_waiter *won = win(e, UINT32_MAX, -EBADF); /* who waits for what had the number before */
     struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
     wf_unlock(&e->lock);
     ready(won);
     wf_watch_fire(fired);
+    if (has_users(e)) /* a call in a ring goes on with the file that was closed, and weft_close would wait for it */
+        wf_set_cancel(0, e, old);
 }
 
 struct wf_fd *wf_fd_next(unsigned *fd, unsigned last)
@@ -518,13 +552,15 @@ struct wf_fd *wf_fd_next(unsigned *fd, unsigned last)
     return NULL;
 }
 
-void wf_fd_close(struct wf_fd *e)
+/* With the lock held, which is released. `user`: the caller has entered by that reference, and leaves here; or NULL. */
+static void close_locked(struct wf_fd *e, const struct wf_fd_ref *user)
 {
     uint32_t rings[WF_FD_PLACES], generation = wf_fd_generation(e);
-    wf_lock(&e->lock);
     for (int i = 0; i < WF_FD_PLACES; i++)
         rings[i] = e->at[i];
     begin_generation(e, WF_FD_CLOSING);
+    if (user)
+        wf_fd_leave(user);
     struct wf_waiter *won = win(e, UINT32_MAX, -EBADF);
     struct wf_watch *fired = wf_watch_take_for(e, UINT32_MAX, WEFT_CLOSED);
     for (struct wf_fd_thread *t = e->threads; t; t = t->next)
@@ -535,8 +571,29 @@ void wf_fd_close(struct wf_fd *e)
     if (has_users(e))
         wait_for_users(e, generation, rings);
     uint64_t was = wf_load(&e->word);
-    while (!wf_cas(&e->word, &was, (was & ~(uint64_t)WF_FD_CLOSING) | WF_FD_SHUT)) /* pairs with wf_fd_enter */
+    while (!wf_cas(&e->word, &was, (was & ~(uint64_t)WF_FD_BITS) | WF_FD_SHUT)) /* pairs with wf_fd_enter */
         ;
+}
+
+void wf_fd_close(struct wf_fd *e)
+{
+    wf_lock(&e->lock);
+    close_locked(e, NULL);
+}
+
+bool wf_fd_close_if(const struct wf_fd_ref *r)
+{
+    if (!wf_fd_enter(r, 0)) /* while it has a user, wf_fd_shut does not end the generation without the lock */
+        return false;
+    wf_lock(&r->e->lock);
+    bool is_ours = wf_fd_is_of(r, wf_load(&r->e->word));
+    if (is_ours) {
+        close_locked(r->e, r);
+    } else {
+        wf_unlock(&r->e->lock);
+        wf_fd_leave(r);
+    }
+    return is_ours;
 }
 
 void wf_fd_closed(struct wf_fd *e)
@@ -551,24 +608,25 @@ bool wf_fd_shut(struct wf_fd *e, bool ends)
         if (was & (WF_FD_BITS | WF_FD_USERS) || wf_load(&e->at[0]) != 0)
             return false;
     } while (!wf_cas(&e->word, &was, was | WF_FD_SHUT)); /* pairs with wf_fd_enter */
-    wf_lock(&e->lock);                                   /* who adds itself after this sees SHUT (is_of) */
-    bool is_free = !e->waiters.first && !e->threads && !e->watch;
+    wf_lock(&e->lock);                                   /* who adds itself after this sees SHUT (may_begin) */
+    bool is_free = !e->waiters.first && !e->threads && !e->watch && !wf_load(&e->hangup);
+    if (is_free && ends)
+        wf_add(&e->word,
+               (uint64_t)1 << WF_FD_GENERATION); /* under the lock: a waiter adds itself before it, or not at all */
     wf_unlock(&e->lock);
     if (!is_free)
         wf_fd_closed(e);
-    else if (ends)
-        wf_add(&e->word, (uint64_t)1 << WF_FD_GENERATION);
     return is_free;
 }
 
 /* Of SHUT: after that who has set it waits in close(2), or was a child of vfork(2) that died. */
 #define LONGEST_NS ((int64_t)10000000)
 
-bool wf_fd_enter_slowly(struct wf_fd *e, uint32_t generation, uint64_t *was)
+bool wf_fd_enter_slowly(const struct wf_fd_ref *r, uint64_t *was)
 {
     for (int64_t begun = 0;;) {
-        *was = wf_load_acquire(&e->word); /* pairs with wf_fd_closed */
-        if ((uint32_t)(*was >> WF_FD_GENERATION) != generation || *was & WF_FD_CLOSING)
+        *was = wf_load_acquire(&r->e->word); /* pairs with wf_fd_closed */
+        if (!wf_fd_is_of(r, *was) || *was & WF_FD_CLOSING)
             return false;
         if (!(*was & WF_FD_SHUT))
             return true;
@@ -576,7 +634,7 @@ bool wf_fd_enter_slowly(struct wf_fd *e, uint32_t generation, uint64_t *was)
         if (begun == 0)
             begun = now;
         if (now - begun > LONGEST_NS)
-            wf_fd_closed(e);
+            wf_fd_closed(r->e);
         sched_yield();
     }
 }

@@ -8,24 +8,26 @@
  */
 #include "io/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weft/file.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/call.h"
-#include "io/fd.h"
+#include "io/quiet.h"
 #include "io/set.h"
 #include "io/uring.h"
 #include "offload/offload.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
@@ -33,28 +35,35 @@
 
 static ptrdiff_t system_call(const struct wf_file_call *c, int flags)
 {
-    int count = (int)c->count;
+    int kept = errno, count = (int)c->count;
     switch (c->op) {
     case WF_FILE_READ:
-        return wf_raw_preadv2(c->fd, c->parts, count, c->offset, flags);
+        return wf_negative_errno(wf_raw_preadv2(c->of.fd, c->parts, count, c->offset, flags), kept);
     case WF_FILE_WRITE:
-        return wf_raw_pwritev2(c->fd, c->parts, count, c->offset, flags);
+        return wf_quiet_pwritev2(c->of.fd, c->parts, count, c->offset, flags);
     default:
-        return fsync(c->fd);
+        return wf_negative_errno(fsync(c->of.fd), kept);
     }
 }
 
-/* On whatever thread this is. */
+/*
+ * On whatever thread this is. A call at the file's own place first looks whether the number still is a file's: a read of a pipe
+ * that has got the number would wait for ever, and weft_close with it. (A number that dup2(2) gives to a pipe between the two
+ * system calls is not noticed. A second descriptor would hold the file, but closing it would drop the locks of fcntl(2).)
+ */
 static ptrdiff_t make(const struct wf_file_call *c, int flags)
 {
-    int kept = errno;
     ptrdiff_t n;
-    if (!wf_fd_enter(c->e, c->generation, 0))
+    if (!wf_fd_enter(&c->of, 0))
         return -EBADF;
+    if (c->offset == -1 && c->op != WF_FILE_SYNC && !wf_fd_is_file(c->of.fd)) {
+        wf_fd_leave(&c->of);
+        return -EAGAIN;
+    }
     do
-        n = wf_negative_errno(system_call(c, flags), kept);
+        n = system_call(c, flags);
     while (n == -EINTR);
-    wf_fd_exit(c->e, 0, 0);
+    wf_fd_leave(&c->of);
     return n;
 }
 
@@ -131,19 +140,19 @@ ptrdiff_t wf_file_call(struct wf_file_call *c, weft_time deadline)
 
 #if WF_URING_BUILT
 /* By the ring, if the fiber may use one. -ENOSYS: it may not. */
-static ptrdiff_t call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+static ptrdiff_t call_in_ring(const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline)
 {
-    struct wf_set *ring = wf_time_is_now(deadline) ? NULL : wf_set_for_calls();
+    struct wf_set *ring = wf_time_is_now(deadline) ? NULL : wf_set_for_calls(of ? r->fd : -1);
     ptrdiff_t n;
     do
-        n = ring ? wf_uring_call(ring, e, generation, r, deadline) : -ENOSYS;
+        n = ring ? wf_uring_call(ring, of, r, deadline) : -ENOSYS;
     while (n == -EINTR);
     return n == -EAGAIN ? -ENOSYS : n;
 }
 #else
-static ptrdiff_t call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+static ptrdiff_t call_in_ring(const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline)
 {
-    (void)e, (void)generation, (void)r, (void)deadline;
+    (void)of, (void)r, (void)deadline;
     return -ENOSYS;
 }
 #endif
@@ -152,12 +161,14 @@ static ptrdiff_t call_in_ring(struct wf_fd *e, uint32_t generation, const struct
 static ptrdiff_t move(struct wf_file_call *c, struct iovec *part, weft_time deadline)
 {
     uint64_t unable = c->op == WF_FILE_READ ? WF_FD_NO_NOWAIT : WF_FD_NO_NOWAIT_OUT;
-    ptrdiff_t n = wf_load(&c->e->word) & unable ? -EOPNOTSUPP : make(c, RWF_NOWAIT);
-    if (n == -EOPNOTSUPP && wf_fd_enter(c->e, c->generation, 0))
-        wf_fd_exit(c->e, 0, unable);
+    ptrdiff_t n = wf_load(&c->of.e->word) & unable ? -EOPNOTSUPP : make(c, RWF_NOWAIT);
+    if (n == -EOPNOTSUPP)
+        wf_fd_learn(&c->of, 0, unable);
     bool some = n > 0 && (size_t)n < part->iov_len;
-    if (!some && n != -EAGAIN && n != -EOPNOTSUPP)
+    if (!some && n != -EAGAIN && n != -EOPNOTSUPP) {
+        wf_budget_spend(wf_cost_io(n), !wf_time_is_now(deadline));
         return n;
+    }
     size_t done = some ? (size_t)n : 0;
     part->iov_base = (char *)part->iov_base + done;
     part->iov_len -= done;
@@ -180,12 +191,11 @@ static ptrdiff_t move_at(enum wf_file_op op, const struct wf_fd_ref *f, void *bu
                            .size = bytes,
                            .offset = offset};
     bool in_ring = wf_fd_is_file(f->fd); /* it would read a pipe */
-    ptrdiff_t n = in_ring ? call_in_ring(f->e, f->generation, &r, deadline) : -ENOSYS;
+    ptrdiff_t n = in_ring ? call_in_ring(f, &r, deadline) : -ENOSYS;
     if (n != -ENOSYS)
         return n;
     struct iovec part = {buffer, bytes};
-    struct wf_file_call c = {
-        .op = op, .fd = f->fd, .e = f->e, .generation = f->generation, .parts = &part, .count = 1, .offset = offset};
+    struct wf_file_call c = {.op = op, .of = *f, .parts = &part, .count = 1, .offset = offset};
     return move(&c, &part, deadline);
 }
 
@@ -213,15 +223,15 @@ ptrdiff_t weft_pwrite(int fd, const void *buffer, size_t bytes, off_t offset, we
 int weft_fsync(int fd, weft_time deadline)
 {
     wf_slice_enter();
-    struct wf_fd *e = wf_fd_of(fd);
-    if (!e)
-        return wf_fd_none(fd);
-    uint32_t generation = wf_fd_generation(e);
+    struct wf_fd_ref f;
+    int rc = wf_fd_refer(&f, fd);
+    if (rc != 0)
+        return rc;
     struct wf_request r = {.call = WF_CALL_FSYNC, .fd = fd};
-    ptrdiff_t n = call_in_ring(e, generation, &r, deadline);
+    ptrdiff_t n = call_in_ring(&f, &r, deadline);
     if (n != -ENOSYS)
         return (int)n;
-    struct wf_file_call c = {.op = WF_FILE_SYNC, .fd = fd, .e = e, .generation = generation};
+    struct wf_file_call c = {.op = WF_FILE_SYNC, .of = f};
     return (int)wf_file_call(&c, deadline);
 }
 
@@ -240,6 +250,27 @@ static int open_here(const char *path, int flags, mode_t mode)
         fd = (int)wf_negative_errno(open(path, flags, mode), kept);
     while (fd == -EINTR);
     return fd;
+}
+
+/* Whether open(2) may wait for somebody at the other end (a FIFO, a modem), and not only for a disk. */
+static bool may_wait_to_open(const char *path, int flags)
+{
+    struct stat st;
+    int kept = errno;
+    bool may = !(flags & (O_NONBLOCK | O_PATH)) && stat(path, &st) == 0 &&
+               (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
+    errno = kept;
+    return may;
+}
+
+/* There is no helper to be had: `why`. On the caller's thread, if that ends by itself. */
+static int open_without_helper(const char *path, int flags, mode_t mode, weft_time deadline, int why)
+{
+    if (wf_time_is_now(deadline))
+        return -EAGAIN;
+    if (deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns)
+        return -ETIMEDOUT;
+    return may_wait_to_open(path, flags) ? why : open_here(path, flags, mode);
 }
 
 static void *open_on_helper(void *arg)
@@ -263,7 +294,7 @@ int weft_open(const char *path, int flags, mode_t mode, weft_time deadline)
     if (!path)
         return -EFAULT;
     struct wf_request r = {.call = WF_CALL_OPEN, .flags = flags, .memory = path, .size = mode};
-    ptrdiff_t n = call_in_ring(NULL, 0, &r, deadline);
+    ptrdiff_t n = call_in_ring(NULL, &r, deadline);
     if (n != -ENOSYS)
         return (int)n;
     if (deadline.ns == INT64_MAX && !wf_thread_now()->fiber)
@@ -271,14 +302,14 @@ int weft_open(const char *path, int flags, mode_t mode, weft_time deadline)
     size_t size = strlen(path) + 1;
     struct opening *o = wf_sys_malloc(sizeof *o + size);
     if (!o)
-        return -ENOMEM;
+        return open_without_helper(path, flags, mode, deadline, -ENOMEM);
     *o = (struct opening){.flags = flags, .mode = mode};
     memcpy(o->path, path, size);
     struct wf_errand errand = {.fn = open_on_helper, .arg = o, .drop = drop_opening, .kind = WEFT_OFFLOAD_FILE};
     int rc = wf_offload(&errand, NULL, deadline);
     if (rc == -ETIMEDOUT || rc == -ECANCELED)
         return rc;
-    int fd = rc == 0 ? o->result : rc;
+    int fd = o->result;
     wf_sys_free(o);
-    return fd;
+    return rc == 0 ? fd : open_without_helper(path, flags, mode, deadline, rc);
 }

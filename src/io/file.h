@@ -11,16 +11,13 @@
 
 #include <weft/time.h>
 
-struct wf_fd;
-struct wf_fd_ref;
+#include "io/fd.h"
 
 enum wf_file_op { WF_FILE_READ, WF_FILE_WRITE, WF_FILE_SYNC };
 
 struct wf_file_call {
     enum wf_file_op op;
-    int fd;
-    struct wf_fd *e;
-    uint32_t generation;
+    struct wf_fd_ref of;
     const struct iovec *parts;
     size_t count;
     off_t offset;     /* -1: where the file is */

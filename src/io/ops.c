@@ -5,7 +5,6 @@
  */
 #include "io/ops.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -15,28 +14,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/raw.h"
 #include "base/thread.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "io/file.h"
+#include "io/other.h"
+#include "io/quiet.h"
 #include "io/set.h"
 #include "io/uring.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 
 /* Nothing can be done now. */
 #define NOT_NOW (-EAGAIN)
-/* It may wait for a disk: for a helper. No errno. */
-#define NOT_HERE (-5000)
-
-enum kind { READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG, SENDFILE };
+enum kind { READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG, SENDFILE, NOTHING };
 
 /* A call that is being made. */
 struct call {
     enum kind kind;
-    int fd;
+    bool is_other;       /* its last attempt in a ring has shown that the descriptor is no socket */
+    uint8_t unwaited;    /* how often it could not be waited for */
+    uint8_t futile;      /* how often it was woken in vain, one after the other */
+    bool may_be_file;    /* the call was woken, or does not wait: a file says EAGAIN, and is always ready */
+    struct wf_fd_ref of; /* of.e NULL: as the number is when the call begins */
     int flags;
     const struct iovec *parts;
     size_t count;
@@ -53,8 +58,6 @@ struct call {
         };
     };
     socklen_t to_size;
-    struct wf_fd *e; /* NULL: as it is when the call begins */
-    uint32_t generation;
 };
 
 typedef ptrdiff_t attempt_fn(struct call *c);
@@ -93,9 +96,9 @@ static bool is_stream(int fd)
 /* The bits that a call which moved less than it could leaves as they are: it took or filled all. */
 static uint64_t after_short(struct call *c)
 {
-    uint64_t word = wf_load(&c->e->word);
+    uint64_t word = wf_load(&c->of.e->word);
     if (wf_unlikely(!(word & WF_FD_KNOWN)))
-        return WF_FD_KNOWN | (is_stream(c->fd) ? WF_FD_STREAM : 0);
+        return WF_FD_KNOWN | (is_stream(c->of.fd) ? WF_FD_STREAM : 0);
     return word & (WF_FD_KNOWN | WF_FD_STREAM);
 }
 
@@ -103,7 +106,7 @@ static uint64_t after_short(struct call *c)
 static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, attempt_fn *fn, uint64_t drained,
                                                                size_t full)
 {
-    if (!wf_fd_enter(c->e, c->generation, drained))
+    if (!wf_fd_enter(&c->of, drained))
         return -EBADF;
     ptrdiff_t n;
     do
@@ -114,60 +117,69 @@ static inline __attribute__((always_inline)) ptrdiff_t attempt(struct call *c, a
         clear = 0;
     } else if (n > 0 && (size_t)n < full) {
         set = after_short(c);
-        if (set & WF_FD_STREAM && !(wf_load(&c->e->word) & WF_FD_ENDING))
+        if (set & WF_FD_STREAM && !(wf_load(&c->of.e->word) & WF_FD_ENDING))
             clear = 0;
     }
-    wf_fd_exit(c->e, clear, set);
+    wf_fd_exit(&c->of, clear, set);
     return n;
 }
 
-/* What is to be known of a descriptor that is no socket, as of now. */
-static uint64_t look_at_kind(int fd)
+static struct wf_other other(const struct call *c)
 {
-    struct stat st;
-    int kept = errno;
-    uint64_t bits = WF_FD_NO_SOCKET;
-    if (fstat(fd, &st) == 0) {
-        if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
-            bits |= WF_FD_FILE;
-        else if (S_ISCHR(st.st_mode))
-            bits |= WF_FD_TERMINAL;
-        else if (S_ISSOCK(st.st_mode))
-            bits = 0;
-    }
-    errno = kept;
-    return bits;
+    return (struct wf_other){.of = &c->of, .parts = c->parts, .count = c->count, .may_be_file = c->may_be_file};
 }
 
-/* It is none: from now on it is treated so. */
+/* A call of sockets said that it is none: from now on others are tried first. The caller is in wf_fd_enter. */
 static ptrdiff_t no_socket(struct call *c)
 {
-    wf_or(&c->e->word, look_at_kind(c->fd));
+    wf_other_learn(&c->of);
     return -ENOTSOCK;
 }
 
-/* Whether it is a file still: its number may have been closed elsewhere and reused. If not it is nothing we know. */
-static bool is_still_file(struct call *c)
+/* Whether the call of sockets that is tried first may be left out. */
+static bool skips_socket(const struct call *c)
 {
-    if (!(wf_load(&c->e->word) & WF_FD_FILE))
-        return false;
-    uint64_t bits = look_at_kind(c->fd);
-    if (!(bits & WF_FD_FILE)) {
-        wf_and(&c->e->word,
-               ~(uint64_t)(WF_FD_FILE | WF_FD_NO_SOCKET | WF_FD_TERMINAL | WF_FD_NO_NOWAIT | WF_FD_NO_NOWAIT_OUT));
-        wf_or(&c->e->word, bits);
-    }
-    return bits & WF_FD_FILE;
+    return c->is_other || wf_load(&c->of.e->word) & WF_FD_NO_SOCKET;
+}
+
+/* A datagram to a UNIX socket that it names. */
+static bool is_addressed(const struct call *c)
+{
+    const struct sockaddr *to = c->kind == SENDTO ? c->to : c->kind == SENDMSG ? c->message->msg_name : NULL;
+    return to && to->sa_family == AF_UNIX;
+}
+
+/* Does something about the descriptor itself, if it is still the same. */
+static ptrdiff_t entered(struct call *c, ptrdiff_t (*fn)(struct call *c))
+{
+    if (!wf_fd_enter(&c->of, 0))
+        return -EBADF;
+    ptrdiff_t n = fn(c);
+    wf_fd_leave(&c->of);
+    return n;
 }
 
 #if WF_URING_BUILT
+/* A read or a write of what is no socket. */
+static void describe_other(const struct call *c, struct wf_request *r, bool reads)
+{
+    r->call = reads ? WF_CALL_READV : WF_CALL_WRITEV;
+    r->flags = reads ? 0 : RWF_NOSIGNAL;
+    r->memory = c->parts;
+    r->size = c->count;
+}
+
 /* The call as a ring takes it; `m` is room for what that needs. False: it does not. */
 static bool describe(const struct call *c, struct wf_request *r, struct msghdr *m)
 {
-    bool socket = !(wf_load(&c->e->word) & WF_FD_NO_SOCKET);
-    if (!socket && wf_load(&c->e->word) & WF_FD_TERMINAL)
+    bool reads = c->kind == READ || c->kind == READV, socket = !skips_socket(c);
+    if (!socket && wf_load(&c->of.e->word) & WF_FD_TERMINAL)
         return false; /* the kernel would wait in the ring's own thread */
-    *r = (struct wf_request){.fd = c->fd, .flags = c->flags, .memory = m, .size = 1};
+    if (is_addressed(c))
+        return false; /* the kernel would try on and on */
+    if (!socket && (c->kind == WRITE || c->kind == WRITEV) && !wf_is_quiet())
+        return false; /* nobody can hold SIGPIPE back */
+    *r = (struct wf_request){.fd = c->of.fd, .flags = c->flags, .memory = m, .size = 1};
     *m = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
     switch (c->kind) {
     case READ:
@@ -179,18 +191,13 @@ static bool describe(const struct call *c, struct wf_request *r, struct msghdr *
         r->size = c->parts->iov_len;
         if (socket || c->kind == RECV || c->kind == SEND)
             return true;
-        r->call = c->kind == READ ? WF_CALL_READV : WF_CALL_WRITEV;
-        r->memory = c->parts;
-        r->size = c->count;
+        describe_other(c, r, reads);
         return true;
     case READV:
     case WRITEV:
         r->call = c->kind == READV ? WF_CALL_RECVMSG : WF_CALL_SENDMSG;
-        if (socket)
-            return true;
-        r->call = c->kind == READV ? WF_CALL_READV : WF_CALL_WRITEV;
-        r->memory = c->parts;
-        r->size = c->count;
+        if (!socket)
+            describe_other(c, r, reads);
         return true;
     case SENDTO:
         r->call = WF_CALL_SENDMSG;
@@ -207,35 +214,46 @@ static bool describe(const struct call *c, struct wf_request *r, struct msghdr *
     }
 }
 
+static ptrdiff_t broken_pipe(struct call *c)
+{
+    struct wf_other o = other(c);
+    return wf_other_broken(&o);
+}
+
 /* Lets the kernel make it. -ENOSYS: the caller must. */
 WF_NOINLINE static ptrdiff_t make_in_ring(struct call *c, struct wf_set *ring, uint32_t events, weft_time deadline)
 {
     struct wf_request r;
     struct msghdr m;
     for (;;) {
-        if (!describe(c, &r, &m))
+        if (!describe(c, &r, &m)) {
+            c->is_other = false;
             return -ENOSYS;
-        ptrdiff_t n = wf_uring_call(ring, c->e, c->generation, &r, deadline);
+        }
+        ptrdiff_t n = wf_uring_call(ring, &c->of, &r, deadline);
         if (wf_unlikely(n == -ENOTSOCK) && c->kind <= WRITEV && r.call != WF_CALL_READV && r.call != WF_CALL_WRITEV) {
-            no_socket(c);
+            if (entered(c, no_socket) == -EBADF)
+                return -EBADF;
+            c->is_other = true;
             continue;
         }
+        c->is_other = false; /* the number may be another descriptor's by the next attempt */
+        if (wf_unlikely(n == -EPIPE) && r.call == WF_CALL_WRITEV)
+            n = entered(c, broken_pipe);
         if (n != NOT_NOW && n != -EINTR)
             return n;
-        int rc = n == -EINTR ? 0 : wf_fd_wait(c->e, c->fd, c->generation, events, 0, deadline); /* O_NONBLOCK is set */
+        int rc = n == -EINTR ? 0 : wf_fd_wait(&c->of, events, 0, deadline); /* O_NONBLOCK is set */
         if (rc < 0)
             return rc;
     }
 }
 #endif
 
-/* Of a file that is not in memory. */
+/* Of a file that is not in memory. -EAGAIN: its number is no file's any more. */
 WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
 {
     struct wf_file_call away = {.op = c->kind == READ || c->kind == READV ? WF_FILE_READ : WF_FILE_WRITE,
-                                .fd = c->fd,
-                                .e = c->e,
-                                .generation = c->generation,
+                                .of = c->of,
                                 .parts = c->parts,
                                 .count = c->count,
                                 .offset = -1};
@@ -245,11 +263,41 @@ WF_COLD static ptrdiff_t make_elsewhere(struct call *c, weft_time deadline)
 /* What the number is from now on, for one call or for several that are one to the caller. 0, or a negative errno. */
 static inline int look_up(struct call *c)
 {
-    c->e = wf_fd_of(c->fd);
-    if (wf_unlikely(!c->e))
-        return wf_fd_none(c->fd);
-    c->generation = wf_fd_generation(c->e);
-    return 0;
+    return wf_fd_refer(&c->of, c->of.fd);
+}
+
+/* It cannot be waited for, so what is known about it is wrong: it is forgotten. False: that was tried often enough. */
+WF_COLD static bool forget_kind(struct call *c, uint64_t drained)
+{
+    wf_fd_learn(&c->of, WF_FD_KIND | WF_FD_KNOWN | WF_FD_STREAM | drained, 0);
+    return c->unwaited++ < 4;
+}
+
+enum { MOST_FUTILE = 8 };
+
+/*
+ * Whether the event that ends its waits says nothing. A UNIX socket can send as long as it has memory, and a receiver that is full
+ * tells nobody but those who are connected to it; each failed send gives its memory back, which is the next event. An event
+ * descriptor can be written to if 1 can be added, and not what is to be.
+ */
+static bool is_told_wrong(const struct call *c)
+{
+    return is_addressed(c) ||
+           (c->futile >= MOST_FUTILE && c->kind <= WRITEV && wf_load(&c->of.e->word) & WF_FD_NO_SOCKET);
+}
+
+#define FIRST_PAUSE (100 * WEFT_US)
+#define LONGEST_PAUSE (5 * WEFT_MS)
+
+/* Such a one looks again by the clock. 1, -ETIMEDOUT (it may try once more) or -ECANCELED. */
+WF_COLD static int pause_after_futile(struct call *c, weft_time deadline)
+{
+    unsigned doubled = is_addressed(c) ? c->futile - 1u : c->futile - (unsigned)MOST_FUTILE;
+    weft_time soon = weft_in(doubled < 6 ? FIRST_PAUSE << doubled : LONGEST_PAUSE);
+    int rc = weft_sleep_until(soon.ns < deadline.ns ? soon : deadline);
+    if (rc != 0)
+        return rc;
+    return deadline.ns <= soon.ns ? -ETIMEDOUT : 1;
 }
 
 /* Tries, and waits, until something was done. `full`: fewer bytes may mean that there is no more; 0: never. */
@@ -258,11 +306,12 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
 {
     bool once = wf_time_is_now(deadline) || c->flags & MSG_DONTWAIT, tried = false;
     wf_slice_enter();
-    int rc = c->e ? 0 : look_up(c);
+    int rc = c->of.e ? 0 : look_up(c);
     if (wf_unlikely(rc != 0))
         return rc;
+    c->may_be_file = once;
 #if WF_URING_BUILT
-    struct wf_set *ring = once ? NULL : wf_set_for_calls();
+    struct wf_set *ring = once ? NULL : wf_set_for_calls(c->of.fd);
     if (ring) {
         ptrdiff_t n = make_in_ring(c, ring, events, deadline);
         if (n != -ENOSYS)
@@ -270,19 +319,34 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
     }
 #endif
     for (;;) {
-        if (once || rc != 0 || !(wf_load(&c->e->word) & drained)) {
+        if (once || rc != 0 || !(wf_load(&c->of.e->word) & drained)) {
             ptrdiff_t n = attempt(c, fn, drained, full);
-            if (wf_unlikely(n == NOT_HERE))
-                return make_elsewhere(c, deadline);
-            if (wf_likely(n != NOT_NOW) || once)
+            if (wf_unlikely(n == WF_NOT_HERE)) { /* -EAGAIN: it is no file any more */
+                n = make_elsewhere(c, deadline);
+                rc = 1; /* it has waited */
+            }
+            if (wf_likely(n != NOT_NOW) || once) {
+                if (rc == 0) /* it has not waited */
+                    wf_budget_spend(wf_cost_io(n), !once);
                 return n;
+            }
+            if (tried && c->futile < UINT8_MAX)
+                c->futile++;
             tried = true;
         }
         if (wf_unlikely(rc < 0))
             return rc;
-        rc = wf_fd_wait(c->e, c->fd, c->generation, events, drained, deadline);
+        rc = wf_fd_wait(&c->of, events, drained, deadline);
+        if (wf_unlikely(rc == -EPERM) && forget_kind(c, drained))
+            rc = 1;                                             /* a try tells what it is */
         if (wf_unlikely(rc < 0) && (rc != -ETIMEDOUT || tried)) /* one whose time is up still tries once */
             return rc;
+        c->may_be_file = true;
+        if (wf_unlikely(c->futile > 0) && rc >= 0 && is_told_wrong(c)) {
+            rc = pause_after_futile(c, deadline);
+            if (rc < 0 && rc != -ETIMEDOUT)
+                return rc;
+        }
     }
 }
 
@@ -292,89 +356,51 @@ static inline __attribute__((always_inline)) ptrdiff_t take(struct call *c, atte
     return make(c, fn, POLLIN, WF_FD_DRAINED_IN, full, deadline);
 }
 
+/* Flags of reads whose EAGAIN says nothing about the bytes: they look into another queue, or behind the bytes (SO_PEEK_OFF). */
+#define ASIDE (MSG_ERRQUEUE | MSG_OOB | MSG_PEEK)
+
+/* Of those: nothing counts as drained. */
+WF_NOINLINE static ptrdiff_t take_aside(struct call *c, attempt_fn *fn, weft_time deadline)
+{
+    uint32_t events = c->flags & MSG_ERRQUEUE ? POLLERR : c->flags & MSG_OOB ? POLLPRI : POLLIN;
+    return make(c, fn, events, 0, 0, deadline);
+}
+
 static inline __attribute__((always_inline)) ptrdiff_t put(struct call *c, attempt_fn *fn, size_t full,
                                                            weft_time deadline)
 {
     return make(c, fn, POLLOUT, WF_FD_DRAINED_OUT, full, deadline);
 }
 
-/* Of what RWF_NOWAIT does not work on: whether it is ready, so that a plain call does not wait (for long). */
-static bool is_ready(int fd, short events)
-{
-    struct pollfd p = {.fd = fd, .events = events};
-    return wf_poll_until(&p, 1, INT64_MIN) != 0;
-}
-
-/*
- * For kinds on which RWF_NOWAIT does not work: makes the call when it does not wait, with nobody else doing so at the same
- * time. What is ready to be written to takes PIPE_BUF bytes without waiting.
- */
-static ptrdiff_t call_if_ready(struct call *c, bool reads)
-{
-    int kept = errno, flags = fcntl(c->fd, F_GETFL), count = (int)c->count;
-    errno = kept;
-    if (flags < 0 || (flags & O_ACCMODE) == (reads ? O_WRONLY : O_RDONLY))
-        return -EBADF;
-    struct iovec first = c->parts[0];
-    if (first.iov_len > PIPE_BUF)
-        first.iov_len = PIPE_BUF;
-    bool all = reads || flags & O_NONBLOCK || length(c) <= PIPE_BUF;
-    ptrdiff_t n = NOT_NOW;
-    wf_lock(&c->e->lock);
-    if (flags & O_NONBLOCK || is_ready(c->fd, reads ? POLLIN : POLLOUT))
-        n = result(reads ? wf_raw_readv(c->fd, c->parts, count)
-                         : wf_raw_writev(c->fd, all ? c->parts : &first, all ? count : 1),
-                   kept);
-    wf_unlock(&c->e->lock);
-    return n;
-}
-
-static ptrdiff_t move_other(struct call *c, bool reads)
-{
-    int kept = errno, count = (int)c->count;
-    ptrdiff_t n = -EOPNOTSUPP;
-    uint64_t unable = reads ? WF_FD_NO_NOWAIT : WF_FD_NO_NOWAIT_OUT;
-    if (!(wf_load(&c->e->word) & unable)) {
-        n = result(reads ? wf_raw_preadv2(c->fd, c->parts, count, -1, RWF_NOWAIT)
-                         : wf_raw_pwritev2(c->fd, c->parts, count, -1, RWF_NOWAIT),
-                   kept);
-        if (n == -EOPNOTSUPP)
-            wf_or(&c->e->word, unable);
-    }
-    if (n != -EOPNOTSUPP && n != NOT_NOW)
-        return n;
-    if (is_still_file(c)) /* always ready: it takes as long as the disk does */
-        return NOT_HERE;
-    return n == NOT_NOW ? NOT_NOW : call_if_ready(c, reads);
-}
-
 static ptrdiff_t read_other(struct call *c)
 {
-    return move_other(c, true);
+    struct wf_other o = other(c);
+    return wf_other_read(&o);
 }
 
 static ptrdiff_t write_other(struct call *c)
 {
-    return move_other(c, false);
+    struct wf_other o = other(c);
+    return wf_other_write(&o);
 }
 
 WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
 {
     int kept = errno;
-    if (wf_unlikely(c->kind == READ && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+    if (wf_unlikely(c->kind == READ && skips_socket(c)))
         return -ENOTSOCK;
     ptrdiff_t n = result(
-        wf_raw_recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, NULL, NULL), kept);
+        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, NULL, NULL), kept);
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
 
 WF_NOINLINE static ptrdiff_t try_send(struct call *c)
 {
     int kept = errno;
-    if (wf_unlikely(c->kind == WRITE && wf_load(&c->e->word) & WF_FD_NO_SOCKET))
+    if (wf_unlikely(c->kind == WRITE && skips_socket(c)))
         return -ENOTSOCK;
     ptrdiff_t n = result(
-        wf_raw_sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0),
+        wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0),
         kept);
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
@@ -391,29 +417,58 @@ static ptrdiff_t try_write(struct call *c)
     return wf_unlikely(n == -ENOTSOCK) ? write_other(c) : n;
 }
 
-/* read(2) and write(2) of nothing tell whether the descriptor is any good, and never wait. */
-WF_COLD static ptrdiff_t nothing(int fd, bool reads)
+/* A socket of packets sends an empty one, if it has room. */
+static ptrdiff_t try_write_nothing(struct call *c)
+{
+    int kept = errno;
+    ptrdiff_t n = result(wf_raw_sendto(c->of.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0), kept);
+    return n == -ENOTSOCK ? wf_quiet_write_nothing(c->of.fd) : n;
+}
+
+WF_COLD static ptrdiff_t write_nothing(int fd, weft_time deadline)
+{
+    struct call c = {.kind = NOTHING, .of.fd = fd};
+    return put(&c, try_write_nothing, 0, deadline);
+}
+
+/*
+ * read(2) of nothing tells whether the descriptor is any good. Of an inotify descriptor without an event it would wait: then
+ * readv(2) is asked, which never gets that far.
+ */
+static ptrdiff_t try_read_nothing(struct call *c)
 {
     int kept = errno;
     char none = 0;
-    return result(reads ? wf_raw_read(fd, &none, 0) : wf_raw_write(fd, &none, 0), kept);
+    struct stat st;
+    bool has_no_kind = fstat(c->of.fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
+    struct pollfd p = {.fd = c->of.fd, .events = POLLIN};
+    if (has_no_kind && wf_poll_until(&p, 1, INT64_MIN) == 0)
+        return result(wf_raw_readv(c->of.fd, &(struct iovec){&none, 0}, 1), kept);
+    return result(wf_raw_read(c->of.fd, &none, 0), kept);
+}
+
+WF_COLD static ptrdiff_t read_nothing(int fd)
+{
+    struct call c = {.kind = NOTHING, .of.fd = fd};
+    int rc = look_up(&c);
+    return rc != 0 ? rc : entered(&c, try_read_nothing);
 }
 
 WF_ENTRY ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline)
 {
     if (wf_unlikely(bytes == 0))
-        return nothing(fd, true);
+        return read_nothing(fd);
     struct iovec part = {buffer, bytes};
-    struct call c = {.kind = READ, .fd = fd, .parts = &part, .count = 1};
+    struct call c = {.kind = READ, .of.fd = fd, .parts = &part, .count = 1};
     return take(&c, try_read, bytes, deadline);
 }
 
 WF_ENTRY ptrdiff_t weft_write(int fd, const void *buffer, size_t bytes, weft_time deadline)
 {
     if (wf_unlikely(bytes == 0))
-        return nothing(fd, false);
+        return write_nothing(fd, deadline);
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.kind = WRITE, .fd = fd, .parts = &part, .count = 1};
+    struct call c = {.kind = WRITE, .of.fd = fd, .parts = &part, .count = 1};
     return put(&c, try_write, bytes, deadline);
 }
 
@@ -440,7 +495,7 @@ WF_NOINLINE static ptrdiff_t recv_part(struct call *c, weft_time deadline)
 static ptrdiff_t repeat(struct call *c, struct iovec *part, ptrdiff_t (*move)(struct call *, weft_time),
                         weft_time deadline)
 {
-    ptrdiff_t n = c->e ? 0 : look_up(c);
+    ptrdiff_t n = c->of.e ? 0 : look_up(c);
     while (n >= 0 && part->iov_len > 0) {
         n = move(c, deadline);
         if (n <= 0)
@@ -452,10 +507,10 @@ static ptrdiff_t repeat(struct call *c, struct iovec *part, ptrdiff_t (*move)(st
 }
 
 /* MSG_WAITALL of a stream: all of it, or what there was before the end or an error. */
-WF_COLD static ptrdiff_t recv_all(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
+WF_COLD static ptrdiff_t recv_all(const struct wf_fd_ref *of, void *buffer, size_t bytes, int flags, weft_time deadline)
 {
     struct iovec part = {buffer, bytes};
-    struct call c = {.kind = RECV, .fd = fd, .flags = flags & ~MSG_WAITALL, .parts = &part, .count = 1};
+    struct call c = {.kind = RECV, .of = *of, .flags = flags & ~MSG_WAITALL, .parts = &part, .count = 1};
     ptrdiff_t n = repeat(&c, &part, recv_part, deadline), have = (ptrdiff_t)(bytes - part.iov_len);
     return have > 0 ? have : n;
 }
@@ -471,51 +526,54 @@ static bool is_of_type(int fd, int wanted)
 
 WF_ENTRY ptrdiff_t weft_recv(int fd, void *buffer, size_t bytes, int flags, weft_time deadline)
 {
+    struct wf_fd_ref of = {.fd = fd};
     if (wf_unlikely(flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_OOB | MSG_DONTWAIT)) &&
-        !wf_time_is_now(deadline) && is_of_type(fd, SOCK_STREAM))
-        return recv_all(fd, buffer, bytes, flags, deadline);
+        !wf_time_is_now(deadline) && wf_fd_refer(&of, fd) == 0 && is_of_type(fd, SOCK_STREAM))
+        return recv_all(&of, buffer, bytes, flags, deadline);
     struct iovec part = {buffer, bytes};
-    struct call c = {.kind = RECV, .fd = fd, .flags = flags, .parts = &part, .count = 1};
-    return take(&c, try_recv, flags & (MSG_PEEK | MSG_OOB) ? 0 : bytes, deadline);
+    struct call c = {.kind = RECV, .of = of, .flags = flags, .parts = &part, .count = 1};
+    return wf_unlikely(flags & ASIDE) ? take_aside(&c, try_recv, deadline) : take(&c, try_recv, bytes, deadline);
 }
 
 WF_ENTRY ptrdiff_t weft_send(int fd, const void *buffer, size_t bytes, int flags, weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.kind = SEND, .fd = fd, .flags = flags, .parts = &part, .count = 1};
+    struct call c = {.kind = SEND, .of.fd = fd, .flags = flags, .parts = &part, .count = 1};
     return put(&c, try_send, flags & MSG_OOB ? 0 : bytes, deadline);
 }
 
 static ptrdiff_t try_recvmsg(struct call *c)
 {
     int kept = errno;
-    return result(wf_raw_recvmsg(c->fd, c->message, c->flags | MSG_DONTWAIT), kept);
+    return result(wf_raw_recvmsg(c->of.fd, c->message, c->flags | MSG_DONTWAIT), kept);
 }
 
 static ptrdiff_t try_sendmsg(struct call *c)
 {
     int kept = errno;
-    return result(wf_raw_sendmsg(c->fd, c->message, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+    return result(wf_raw_sendmsg(c->of.fd, c->message, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL), kept);
 }
 
 ptrdiff_t weft_recvmsg(int fd, struct msghdr *message, int flags, weft_time deadline)
 {
-    struct call c = {.kind = RECVMSG, .fd = fd, .flags = flags, .message = message};
-    return message ? take(&c, try_recvmsg, 0, deadline) : -EFAULT;
+    struct call c = {.kind = RECVMSG, .of.fd = fd, .flags = flags, .message = message};
+    if (!message)
+        return -EFAULT;
+    return flags & ASIDE ? take_aside(&c, try_recvmsg, deadline) : take(&c, try_recvmsg, 0, deadline);
 }
 
 ptrdiff_t weft_sendmsg(int fd, const struct msghdr *message, int flags, weft_time deadline)
 {
-    struct call c = {.kind = SENDMSG, .fd = fd, .flags = flags, .message = (struct msghdr *)(uintptr_t)message};
+    struct call c = {.kind = SENDMSG, .of.fd = fd, .flags = flags, .message = (struct msghdr *)(uintptr_t)message};
     return message ? put(&c, try_sendmsg, 0, deadline) : -EFAULT;
 }
 
 static ptrdiff_t try_readv(struct call *c)
 {
-    if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
+    if (!skips_socket(c)) {
         int kept = errno;
         struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
-        ptrdiff_t n = result(wf_raw_recvmsg(c->fd, &m, MSG_DONTWAIT), kept);
+        ptrdiff_t n = result(wf_raw_recvmsg(c->of.fd, &m, MSG_DONTWAIT), kept);
         if (n != -ENOTSOCK)
             return n;
         no_socket(c);
@@ -525,10 +583,10 @@ static ptrdiff_t try_readv(struct call *c)
 
 static ptrdiff_t try_writev(struct call *c)
 {
-    if (!(wf_load(&c->e->word) & WF_FD_NO_SOCKET)) {
+    if (!skips_socket(c)) {
         int kept = errno;
         struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)c->parts, .msg_iovlen = c->count};
-        ptrdiff_t n = result(wf_raw_sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL), kept);
+        ptrdiff_t n = result(wf_raw_sendmsg(c->of.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL), kept);
         if (n != -ENOTSOCK)
             return n;
         no_socket(c);
@@ -536,34 +594,48 @@ static ptrdiff_t try_writev(struct call *c)
     return write_other(c);
 }
 
-/* What readv(2) and writev(2) refuse, which the calls used here word otherwise. 0: go on, with something to move. */
-static ptrdiff_t check_parts(struct call *c, int count, bool reads)
+/* readv(2) and writev(2) of nothing tell whether the descriptor is any good, and do nothing else. */
+static ptrdiff_t try_move_no_parts(struct call *c)
+{
+    int kept = errno;
+    struct iovec none = {NULL, 0};
+    return result(c->kind == READV ? wf_raw_readv(c->of.fd, &none, 1) : wf_raw_writev(c->of.fd, &none, 1), kept);
+}
+
+WF_COLD static ptrdiff_t move_no_parts(struct call *c)
+{
+    int rc = look_up(c);
+    return rc != 0 ? rc : entered(c, try_move_no_parts);
+}
+
+/* What readv(2) and writev(2) refuse, which the calls used here word otherwise. 1: go on, with something to move. */
+static ptrdiff_t check_parts(struct call *c, int count)
 {
     if (count < 0 || count > IOV_MAX)
         return -EINVAL;
     c->count = (size_t)count;
-    return count == 0 || length(c) == 0 ? nothing(c->fd, reads) : 1;
+    return count == 0 || length(c) == 0 ? move_no_parts(c) : 1;
 }
 
 ptrdiff_t weft_readv(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
-    struct call c = {.kind = READV, .fd = fd, .parts = parts};
-    ptrdiff_t n = check_parts(&c, count, true);
+    struct call c = {.kind = READV, .of.fd = fd, .parts = parts};
+    ptrdiff_t n = check_parts(&c, count);
     return n > 0 ? take(&c, try_readv, length(&c), deadline) : n;
 }
 
 ptrdiff_t weft_writev(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
-    struct call c = {.kind = WRITEV, .fd = fd, .parts = parts};
-    ptrdiff_t n = check_parts(&c, count, false);
+    struct call c = {.kind = WRITEV, .of.fd = fd, .parts = parts};
+    ptrdiff_t n = check_parts(&c, count);
     return n > 0 ? put(&c, try_writev, length(&c), deadline) : n;
 }
 
 ptrdiff_t weft_read_full(int fd, void *buffer, size_t bytes, size_t *done, weft_time deadline)
 {
     struct iovec part = {buffer, bytes};
-    struct call c = {.kind = READ, .fd = fd, .parts = &part, .count = 1};
-    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, read_part, deadline) : nothing(fd, true);
+    struct call c = {.kind = READ, .of.fd = fd, .parts = &part, .count = 1};
+    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, read_part, deadline) : read_nothing(fd);
     if (done)
         *done = bytes - part.iov_len;
     return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);
@@ -572,8 +644,8 @@ ptrdiff_t weft_read_full(int fd, void *buffer, size_t bytes, size_t *done, weft_
 ptrdiff_t weft_write_all(int fd, const void *buffer, size_t bytes, size_t *done, weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.kind = WRITE, .fd = fd, .parts = &part, .count = 1};
-    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, write_part, deadline) : nothing(fd, false);
+    struct call c = {.kind = WRITE, .of.fd = fd, .parts = &part, .count = 1};
+    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, write_part, deadline) : write_nothing(fd, deadline);
     if (done)
         *done = bytes - part.iov_len;
     return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);
@@ -583,7 +655,7 @@ ptrdiff_t wf_ops_write_all(const struct wf_fd_ref *to, const void *buffer, size_
                            weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.kind = WRITE, .fd = to->fd, .parts = &part, .count = 1, .e = to->e, .generation = to->generation};
+    struct call c = {.kind = WRITE, .of = *to, .parts = &part, .count = 1};
     ptrdiff_t n = repeat(&c, &part, write_part, deadline);
     *done = bytes - part.iov_len;
     return n;
@@ -593,13 +665,14 @@ static ptrdiff_t try_recvfrom(struct call *c)
 {
     int kept = errno;
     return result(
-        wf_raw_recvfrom(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size), kept);
+        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size),
+        kept);
 }
 
 static ptrdiff_t try_sendto(struct call *c)
 {
     int kept = errno;
-    return result(wf_raw_sendto(c->fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+    return result(wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
                                 c->to, c->to_size),
                   kept);
 }
@@ -609,15 +682,16 @@ ptrdiff_t weft_recvfrom(int fd, void *buffer, size_t bytes, int flags, struct so
 {
     struct iovec part = {buffer, bytes};
     struct call c = {
-        .kind = RECVFROM, .fd = fd, .flags = flags, .parts = &part, .count = 1, .from = from, .size = size};
-    return take(&c, try_recvfrom, 0, deadline);
+        .kind = RECVFROM, .of.fd = fd, .flags = flags, .parts = &part, .count = 1, .from = from, .size = size};
+    return flags & ASIDE ? take_aside(&c, try_recvfrom, deadline) : take(&c, try_recvfrom, 0, deadline);
 }
 
 ptrdiff_t weft_sendto(int fd, const void *buffer, size_t bytes, int flags, const struct sockaddr *to, socklen_t size,
                       weft_time deadline)
 {
     struct iovec part = {(void *)(uintptr_t)buffer, bytes};
-    struct call c = {.kind = SENDTO, .fd = fd, .flags = flags, .parts = &part, .count = 1, .to = to, .to_size = size};
+    struct call c = {
+        .kind = SENDTO, .of.fd = fd, .flags = flags, .parts = &part, .count = 1, .to = to, .to_size = size};
     return put(&c, try_sendto, 0, deadline);
 }
 
@@ -625,12 +699,12 @@ static ptrdiff_t try_sendfile(struct call *c)
 {
     int kept = errno;
     struct wf_sigpipe held;
-    if (!wf_fd_enter(c->from_file->e, c->from_file->generation, 0))
+    if (!wf_fd_enter(c->from_file, 0))
         return -EBADF;
     wf_sigpipe_hold(&held);
-    ptrdiff_t n = result(wf_raw_sendfile(c->fd, c->from_file->fd, c->offset, c->parts->iov_len), kept);
-    wf_sigpipe_release(&held, c->fd, n);
-    wf_fd_exit(c->from_file->e, 0, 0);
+    ptrdiff_t n = result(wf_raw_sendfile(c->of.fd, c->from_file->fd, c->offset, c->parts->iov_len), kept);
+    wf_sigpipe_release(&held, c->of.fd, n);
+    wf_fd_leave(c->from_file);
     return n;
 }
 
@@ -638,8 +712,6 @@ ptrdiff_t wf_ops_sendfile(const struct wf_fd_ref *to, const struct wf_fd_ref *fr
                           weft_time deadline)
 {
     struct iovec part = {NULL, bytes};
-    struct call c = {.kind = SENDFILE, .fd = to->fd, .parts = &part, .count = 1, .from_file = from, .offset = offset};
-    c.e = to->e;
-    c.generation = to->generation;
+    struct call c = {.kind = SENDFILE, .of = *to, .parts = &part, .count = 1, .from_file = from, .offset = offset};
     return put(&c, try_sendfile, 0, deadline);
 }

@@ -3,13 +3,12 @@
  * descriptor for one event, and who wakes asks the kernel what is so. (One that is registered for good, as this library's
  * own calls use it, is only made to report anew what is so.)
  *
- * A number that is closed behind our back while somebody waits, and reused, would never report. So the first 50 ms of a
- * wait are apart: then it is armed again, whatever it is now.
+ * A number that is closed behind our back while somebody waits, and reused, would never report. So a wait has parts, the first of
+ * 50 ms, each longer than the one before, and no longer than 12.8 s: then it is armed again, whatever it is now.
  *
  * Our own set's events come to us only after we have left (its worker is running us), so a descriptor is armed first and
  * waited for after that. Nothing in between may give way.
  */
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,12 +16,15 @@
 
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
+#include "base/own.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
 #include "io/set.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 #include "sched/worker.h"
 
@@ -32,12 +34,11 @@ enum { FEW = 8 };
 struct place {
     struct wf_waiter node;     /* guarded by: e->lock */
     struct wf_fd_thread plain; /* instead, on a plain thread. guarded by: e->lock */
-    struct wf_fd *e;           /* NULL: it is left out */
-    int fd;
+    struct wf_fd_ref of;       /* when the wait began. of.e NULL: it is left out */
     uint32_t events;
-    uint32_t generation; /* when the wait began: it is about no other descriptor */
     uint32_t ticket;
     bool armed;
+    bool is_closed; /* weft_close of it is under way: it counts as closed, whatever generation `of` has */
 };
 
 struct wait_for {
@@ -45,28 +46,39 @@ struct wait_for {
     size_t count;
 };
 
+/* Whether its generation has not ended. */
+static bool is_there(const struct wf_fd_ref *r)
+{
+    return wf_fd_is_of(r, wf_load(&r->e->word));
+}
+
 static void prepare(struct place *p, int fd, uint32_t events)
 {
-    *p = (struct place){.e = fd < 0 ? NULL : wf_fd_of(fd), .fd = fd, .events = events | POLLERR | POLLHUP};
-    if (p->e)
-        p->generation = wf_fd_generation(p->e);
+    *p = (struct place){.of.fd = fd, .events = events | POLLERR | POLLHUP};
+    wf_fd_refer(&p->of, fd);
 }
 
 /*
- * Has it report what is so, once. In an epoll set that is one report for all who wait, of all that they want, and wakes all.
- * -EPERM: it cannot be waited for.
+ * Has it report what is so, once. In an epoll set that is one report for all who wait, of all that they want, and wakes all. It
+ * must not replace what somebody here counts on: then the descriptor is registered for good instead. -EPERM: it cannot be
+ * waited for.
  */
 static int arm(struct wf_set *set, struct place *p, uint32_t also)
 {
-    bool for_all = set->backend == WF_EPOLL && !wf_fd_is_at(p->e, set->id);
+    bool for_all = set->backend == WF_EPOLL && !wf_fd_is_at(p->of.e, set->id);
+    uint32_t others = 0;
     p->node.prev = &p->node; /* not linked */
-    p->node.data = (void *)(uintptr_t)(p->events | (for_all ? WF_FD_ANY : 0));
-    if (!wf_fd_enter(p->e, p->generation, 0))
+    if (!wf_fd_enter(&p->of, 0)) {
+        p->is_closed = true; /* a reference that was taken during the close has the next generation already */
         return -EBADF;
-    uint32_t events = p->events | (for_all ? also | wf_fd_wanted(p->e) : 0);
-    int rc = wf_set_arm(set, p->e, p->fd, p->generation, events, &p->ticket);
+    }
+    bool for_good = for_all && wf_fd_wanted(p->of.e, &others);
+    for_all &= !for_good;
+    p->node.data = (void *)(uintptr_t)(p->events | (for_all ? WF_FD_ANY : 0));
+    uint32_t events = p->events | (for_all ? also | others : 0);
+    int rc = for_good ? wf_fd_register(&p->of, set) : wf_set_arm(set, &p->of, events, &p->ticket);
     p->armed = rc == 0;
-    wf_fd_exit(p->e, 0, 0);
+    wf_fd_leave(&p->of);
     return rc;
 }
 
@@ -85,7 +97,7 @@ static bool link_all(struct wf_sleeper *me, void *arg)
         struct place *p = &all->places[i];
         if (!p->armed)
             continue;
-        if (!wf_fd_link(p->e, p->generation, &p->node, me))
+        if (!wf_fd_link(&p->of, &p->node, me))
             return false;
     }
     return true;
@@ -97,7 +109,7 @@ static void unlink_all(const struct wait_for *all, struct wf_set *set)
         struct place *p = &all->places[i];
         if (!p->armed)
             continue;
-        wf_fd_unlink(p->e, &p->node);
+        wf_fd_unlink(p->of.e, &p->node);
         disarm(set, p);
     }
 }
@@ -107,7 +119,7 @@ static uint32_t wanted_beside(const struct wait_for *all, size_t which)
 {
     uint32_t events = 0;
     for (size_t i = 0; i < all->count && all->count <= 4 * FEW; i++) {
-        if (i != which && all->places[i].fd == all->places[which].fd)
+        if (i != which && all->places[i].of.fd == all->places[which].of.fd)
             events |= all->places[i].events;
     }
     return all->count <= 4 * FEW ? events : POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
@@ -119,11 +131,11 @@ static int arm_all(struct wait_for *all, struct wf_set *set)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < all->count; i++) {
         struct place *p = &all->places[i];
-        if (!p->e)
+        if (!p->of.e)
             continue;
         rc = arm(set, p, wanted_beside(all, i));
         if (rc == -EPERM) { /* a regular file that asks for nothing it has: it never will */
-            p->e = NULL;
+            p->of.e = NULL;
             rc = 0;
         }
     }
@@ -138,13 +150,13 @@ WF_COLD static bool leave_out(struct wait_for *all)
     for (size_t i = 0; probe >= 0 && i < all->count; i++) {
         struct place *p = &all->places[i];
         struct epoll_event none = {0};
-        if (p->e && epoll_ctl(probe, EPOLL_CTL_ADD, p->fd, &none) != 0 && errno == EPERM) {
-            p->e = NULL;
+        if (p->of.e && epoll_ctl(probe, EPOLL_CTL_ADD, p->of.fd, &none) != 0 && errno == EPERM) {
+            p->of.e = NULL;
             any = true;
         }
     }
     if (probe >= 0)
-        wf_raw_close(probe);
+        wf_own_close(probe);
     errno = kept;
     return any;
 }
@@ -153,7 +165,7 @@ static int wait_once(struct wait_for *all, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own); /* before anything is armed, as it may give way */
     struct wf_set *set;
-    int rc = wf_set_here(&set);
+    int rc = wf_set_here(-1, &set);
     if (rc != 0)
         return rc;
     rc = arm_all(all, set);
@@ -168,10 +180,11 @@ static int wait_once(struct wait_for *all, weft_time deadline)
     return rc;
 }
 
-/* When the first part of a wait is over, if that is before its deadline. */
-static weft_time first_part(weft_time deadline)
+/* When a part of a wait is over, if that is before its deadline. The first is number 0. */
+static weft_time part_end(unsigned number, weft_time deadline)
 {
-    weft_time t = {wf_thread_now()->worker->now + WF_VERIFY_MS * WEFT_MS};
+    unsigned n = 2 * number < WF_VERIFY_MOST ? 2 * number : WF_VERIFY_MOST;
+    weft_time t = {wf_thread_now()->worker->now + (WF_VERIFY_MS * WEFT_MS << n)};
     return t.ns < deadline.ns ? t : deadline;
 }
 
@@ -180,13 +193,13 @@ static bool is_past(weft_time deadline)
     return deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns;
 }
 
-/* poll(2) of what is so; what was closed since the wait began is POLLNVAL, whatever has its number now. */
+/* poll(2) of what is so; what was closed since the wait began, or is being closed, is POLLNVAL, whatever has its number now. */
 static int look_at_all(struct pollfd *fds, const struct wait_for *all)
 {
     int n = wf_poll_until(fds, all->count, INT64_MIN);
     for (size_t i = 0; n >= 0 && i < all->count; i++) {
         const struct place *p = &all->places[i];
-        if (!p->e || wf_fd_generation(p->e) == p->generation)
+        if (!p->of.e || (!p->is_closed && is_there(&p->of)))
             continue;
         n += fds[i].revents == 0;
         fds[i].revents = POLLNVAL;
@@ -194,19 +207,31 @@ static int look_at_all(struct pollfd *fds, const struct wait_for *all)
     return n;
 }
 
+/* Nothing could be armed, though no descriptor is known to be closed: the worker's set may be gone. Others run meanwhile. */
+WF_COLD static int nap(weft_time deadline)
+{
+    weft_time t = {wf_clock_now() + WEFT_MS};
+    int rc = weft_sleep_until(t.ns < deadline.ns ? t : deadline);
+    return rc == 0 ? -ETIMEDOUT : rc;
+}
+
 static int poll_in_fiber(struct pollfd *fds, struct wait_for *all, weft_time deadline)
 {
-    for (weft_time until = first_part(deadline);; until = deadline) {
+    for (unsigned part = 0;; part++) {
         int n = look_at_all(fds, all);
         if (n != 0 || wf_time_is_now(deadline))
             return n;
-        int rc = wait_once(all, until);
-        if (is_past(deadline) && (rc == 0 || rc == -ETIMEDOUT)) /* what wakes us may be for others */
-            return look_at_all(fds, all);
-        if (rc == -EPERM && leave_out(all))
-            continue;
-        if (rc < 0 && rc != -ETIMEDOUT && rc != -EBADF) /* that is for look_at_all to say */
+        int rc = wait_once(all, part_end(part, deadline));
+        if (rc == -EBADF) {
+            n = look_at_all(fds, all); /* it says which */
+            if (n != 0)
+                return n;
+            rc = nap(deadline);
+        }
+        if (rc < 0 && rc != -ETIMEDOUT && !(rc == -EPERM && leave_out(all)))
             return rc;
+        if (is_past(deadline)) /* whatever came: what wakes us may be for others */
+            return look_at_all(fds, all);
     }
 }
 
@@ -223,9 +248,9 @@ static int poll_on_thread(struct pollfd *fds, struct wait_for *all, weft_time de
             memcpy(with, fds, all->count * sizeof *fds);
         with[all->count] = (struct pollfd){.fd = wake, .events = POLLIN};
         for (size_t i = 0; i < all->count; i++) {
-            all->places[i].plain.wake = wake;
-            if (all->places[i].e)
-                wf_fd_join_threads(all->places[i].e, &all->places[i].plain);
+            struct place *p = &all->places[i];
+            p->plain.wake = wake;
+            p->is_closed = p->of.e && !wf_fd_join_threads(&p->of, &p->plain);
         }
         n = look_at_all(fds, all);
         if (n == 0) {
@@ -233,12 +258,12 @@ static int poll_on_thread(struct pollfd *fds, struct wait_for *all, weft_time de
             n = n < 0 ? n : look_at_all(fds, all);
         }
         for (size_t i = 0; i < all->count; i++) {
-            if (all->places[i].e)
-                wf_fd_leave_threads(all->places[i].e, &all->places[i].plain);
+            if (all->places[i].of.e && !all->places[i].is_closed)
+                wf_fd_leave_threads(all->places[i].of.e, &all->places[i].plain);
         }
         wf_sys_free(with);
     }
-    wf_raw_close(wake);
+    wf_own_close(wake);
     return n;
 }
 
@@ -261,6 +286,7 @@ int weft_poll(struct pollfd *fds, size_t count, weft_time deadline)
     int n = wf_thread_now()->fiber ? poll_in_fiber(fds, all, deadline) : poll_on_thread(fds, all, deadline);
     if (!fits)
         wf_sys_free(all);
+    wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
     return n;
 }
 
@@ -272,20 +298,67 @@ static int look(int fd, uint32_t events)
     return n <= 0 ? n : p.revents & POLLNVAL ? -EBADF : p.revents;
 }
 
-/* One part of a wait: the events, 0, or a negative errno. */
-static int wait_for_one(struct place *p, weft_time deadline)
+/* The same after a wait. A ring reports a file that got the number behind our back as ready, and an epoll set refuses it. */
+WF_NOINLINE static int look_again(const struct wf_fd_ref *of, uint32_t events)
 {
-    struct wf_sleeper own, *me = wf_sleeper(&own); /* before it is armed */
-    struct wf_set *set;
-    int rc = wf_set_here(&set);
-    if (rc == 0)
-        rc = arm(set, p, 0);
-    if (rc != 0)
-        return rc;
-    rc = wf_fd_sleep(p->e, p->generation, me, (uint32_t)(uintptr_t)p->node.data, deadline);
-    if (rc < 0)
-        disarm(set, p);
+    if (!wf_fd_enter(of, 0))
+        return -EBADF;
+    int rc = look(of->fd, events);
+    if (rc > 0 && wf_fd_is_file(of->fd))
+        rc = -EPERM;
+    wf_fd_leave(of);
     return rc;
+}
+
+/* What is left of a place while its fiber waits. */
+struct armed {
+    struct wf_set *set; /* where it is armed: the fiber may move */
+    uint32_t ticket;
+    uint32_t wants; /* its waiter */
+};
+
+WF_NOINLINE static int arm_one(const struct wf_fd_ref *of, uint32_t events, struct armed *out)
+{
+    struct place p = {.of = *of, .events = events};
+    int rc = wf_set_here(of->fd, &out->set);
+    if (rc == 0)
+        rc = arm(out->set, &p, 0);
+    out->ticket = p.ticket;
+    out->wants = (uint32_t)(uintptr_t)p.node.data;
+    return rc;
+}
+
+/* In a fiber. It leaves as little as possible on the stack: a shared stack is copied, and the copy takes memory. */
+WF_NOINLINE static int wait_in_fiber(int fd, uint32_t events, weft_time deadline)
+{
+    struct wf_fd_ref of;
+    int rc = wf_fd_refer(&of, fd);
+    for (unsigned part = 0; rc == 0 || rc == -ETIMEDOUT; part++) {
+        struct armed at;
+        struct wf_sleeper *me = wf_sleeper(NULL); /* before arm_one, as this may give way */
+        rc = arm_one(&of, events, &at);
+        if (rc == 0) {
+            rc = wf_fd_sleep(&of, me, at.wants, part_end(part, deadline));
+            if (rc < 0)
+                wf_set_disarm(at.set, at.ticket);
+            else if ((uint32_t)rc & WF_FD_UNSURE)
+                rc = look_again(&of, events);
+        }
+        if ((rc == 0 || rc == -ETIMEDOUT) && is_past(deadline)) {
+            rc = look_again(&of, events);
+            return rc == 0 ? -ETIMEDOUT : rc;
+        }
+        if (rc > 0 && !is_there(&of))
+            return -EBADF; /* closed after it was ready, and before we had our turn */
+    }
+    return rc;
+}
+
+WF_NOINLINE static int wait_on_thread(int fd, uint32_t events, weft_time deadline)
+{
+    struct wf_fd_ref of;
+    int rc = wf_fd_refer(&of, fd);
+    return rc != 0 ? rc : wf_fd_wait(&of, events, 0, deadline);
 }
 
 int weft_wait_fd(int fd, unsigned events, weft_time deadline)
@@ -299,21 +372,6 @@ int weft_wait_fd(int fd, unsigned events, weft_time deadline)
         int now = look(fd, events);
         return now == 0 ? -EAGAIN : now;
     }
-    struct place p;
-    prepare(&p, fd, events);
-    if (!p.e)
-        return -ENOMEM;
-    if (!wf_thread_now()->fiber)
-        return wf_fd_wait(p.e, fd, p.generation, events, 0, deadline);
-    for (weft_time until = first_part(deadline);; until = deadline) {
-        int rc = wait_for_one(&p, until);
-        if (is_past(deadline) && (rc == 0 || rc == -ETIMEDOUT)) {
-            rc = wf_fd_generation(p.e) == p.generation ? look(fd, events) : -EBADF;
-            return rc == 0 ? -ETIMEDOUT : rc;
-        }
-        if (rc > 0 && wf_fd_generation(p.e) != p.generation)
-            return -EBADF; /* closed after it was ready, and before we had our turn */
-        if (rc != 0 && rc != -ETIMEDOUT)
-            return rc;
-    }
+    return wf_thread_now()->fiber ? wait_in_fiber(fd, events | POLLERR | POLLHUP, deadline)
+                                  : wait_on_thread(fd, events, deadline);
 }

@@ -4,7 +4,6 @@
  */
 #include <weft/process.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -14,10 +13,13 @@
 #include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
+#include "base/own.h"
 #include "base/raw.h"
 #include "base/thread.h"
 #include "io/call.h"
+#include "io/own.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
@@ -43,7 +45,7 @@ static int open_pid(pid_t pid)
 {
 #ifdef SYS_pidfd_open
     int kept = errno;
-    return (int)wf_negative_errno(syscall(SYS_pidfd_open, pid, 0), kept);
+    return wf_own_take_for_call((int)wf_negative_errno(syscall(SYS_pidfd_open, pid, 0), kept));
 #else
     (void)pid;
     return -ENOSYS;
@@ -85,7 +87,7 @@ int weft_wait_child(pid_t pid, int *status, weft_time deadline)
         rc = weft_wait_fd(fd, POLLIN, deadline);
         ended = reap(pid, status);
     } while (rc > 0 && ended == -EAGAIN);
-    weft_close(fd);
+    wf_close_own(fd);
     return ended == -EAGAIN ? rc : ended;
 }
 
@@ -122,7 +124,8 @@ int weft_wait_signal(const sigset_t *set, struct signalfd_siginfo *info, weft_ti
     wf_slice_here();
     if (!set || !is_blocked(set))
         return -EINVAL;
-    int kept = errno, fd = (int)wf_negative_errno(signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC), kept);
+    int kept = errno;
+    int fd = wf_own_take_for_call((int)wf_negative_errno(signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC), kept));
     if (fd < 0)
         return fd;
     int rc, number;
@@ -132,6 +135,6 @@ int weft_wait_signal(const sigset_t *set, struct signalfd_siginfo *info, weft_ti
     } while (rc > 0); /* somebody else may have taken it */
     if (rc == -ETIMEDOUT)
         number = take(fd, info);
-    weft_close(fd);
+    wf_close_own(fd);
     return number != -EAGAIN ? number : rc;
 }

@@ -5,18 +5,19 @@
  * disk, and all that goes to a blocking descriptor. (To poll that, and then send as much as fits, would cost half the CPU;
  * but how much fits no socket says for sure: TCP_NOTSENT_LOWAT, a ULP or others who write may make the call wait.)
  */
-#include <errno.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "io/file.h"
 #include "io/ops.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
@@ -39,10 +40,10 @@ static bool is_byte_here(int fd, off_t at)
 /* Whether a piece of the file is in memory, as its two ends tell. */
 static bool is_in_memory(const struct sending *s, size_t bytes)
 {
-    if (wf_load(&s->from.e->word) & WF_FD_NO_NOWAIT || !wf_fd_enter(s->from.e, s->from.generation, 0))
+    if (wf_load(&s->from.e->word) & WF_FD_NO_NOWAIT || !wf_fd_enter(&s->from, 0))
         return false;
     bool is = is_byte_here(s->from.fd, s->at) && is_byte_here(s->from.fd, s->at + (off_t)bytes - 1);
-    wf_fd_exit(s->from.e, 0, 0);
+    wf_fd_leave(&s->from);
     return is;
 }
 
@@ -81,6 +82,7 @@ static ptrdiff_t send_all(struct sending *s, size_t bytes, weft_time deadline)
         done += sent;
         if (n <= 0)
             return done > 0 ? (ptrdiff_t)done : n;
+        wf_budget_spend_anywhere(wf_cost_io(n), !wf_time_is_now(deadline)); /* both are known by their records */
     }
     return (ptrdiff_t)done;
 }
@@ -94,16 +96,19 @@ ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time
         rc = wf_fd_refer(&s.from, from);
     if (rc != 0)
         return rc;
+    if (!wf_fd_enter(&s.from, 0))
+        return -EBADF;
     off_t at = offset ? *offset : (off_t)wf_negative_errno(lseek(from, 0, SEEK_CUR), kept);
+    wf_fd_leave(&s.from);
     if (at < 0)
         return at == -EBADF ? at : -EINVAL;
     s.at = at;
     ptrdiff_t n = send_all(&s, bytes, deadline);
     if (offset)
         *offset = s.at;
-    else if (n > 0 && wf_fd_enter(s.from.e, s.from.generation, 0)) {
+    else if (n > 0 && wf_fd_enter(&s.from, 0)) {
         wf_negative_errno(lseek(from, s.at, SEEK_SET), kept);
-        wf_fd_exit(s.from.e, 0, 0);
+        wf_fd_leave(&s.from);
     }
     wf_sys_free(s.buffer);
     return n;

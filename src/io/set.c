@@ -3,7 +3,7 @@
  */
 #include "io/set.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/fd.h"
@@ -37,11 +38,32 @@ static enum wf_backend wanted(int option)
     return WF_EPOLL;
 }
 
+/* What the scheduler's workers get. The environment is asked once for each. */
+static enum wf_backend wanted_of(weft_sched *s)
+{
+    int io = wf_load(&s->io);
+    if (wf_unlikely(io == WEFT_IO_AUTO)) {
+        io = wanted(io) == WF_URING ? WEFT_IO_URING : WEFT_IO_EPOLL;
+        wf_store(&s->io, io);
+    }
+    return io == WEFT_IO_URING ? WF_URING : WF_EPOLL;
+}
+
 static void tell_once(int error)
 {
     static uint32_t told; /* atomic */
     if (wf_exchange(&told, 1) == 0)
         fprintf(stderr, "weft: io_uring cannot be had (%s): epoll is used\n", strerror(-error));
+}
+
+WF_COLD void wf_set_tell_loss(const struct wf_set *set, const char *what, int number)
+{
+    static uint32_t told; /* atomic */
+    if (wf_exchange(&told, 1) == 0)
+        fprintf(stderr,
+                "weft: the %s of worker %u, number %d, was closed by the program: it is made anew (weft_own_next tells "
+                "which numbers to leave alone)\n",
+                what, set->worker->index, number);
 }
 
 #if WF_URING_BUILT
@@ -78,16 +100,16 @@ void wf_set_unlist(struct wf_set *set)
     wf_unlock(&rings_lock);
 }
 
-int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+int wf_set_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket)
 {
     if (set->backend == WF_EPOLL)
-        return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
-    if (!wf_fd_enter(e, generation, 0)) /* until it reports */
+        return wf_epoll_arm(set, r->fd, r->generation, events, wf_fd_is_at(r->e, set->id));
+    if (!wf_fd_enter(r, 0)) /* until it reports */
         return -EBADF;
-    wf_fd_in_ring(e, set->id);
-    int rc = wf_uring_arm(set, e, fd, generation, events, ticket);
+    wf_sys_point(WF_SYS_RING_POLL);
+    int rc = wf_fd_in_ring(r, set->id) ? wf_uring_arm(set, r, events, ticket) : -EBADF;
     if (rc != 0)
-        wf_fd_exit(e, 0, 0);
+        wf_fd_leave(r);
     return rc;
 }
 
@@ -121,6 +143,16 @@ void wf_set_disarm(struct wf_set *set, uint32_t ticket)
     }
     wf_lock(&rings_lock);                      /* a fiber that has moved */
     ask(set, (struct wf_asked){NULL, ticket}); /* without memory it stays until it reports */
+    wf_unlock(&rings_lock);
+}
+
+void wf_set_disarm_in(uint32_t id, uint32_t ticket)
+{
+    wf_lock(&rings_lock);
+    for (struct wf_set *set = rings; set; set = set->next) {
+        if (set->id == id)
+            ask(set, (struct wf_asked){NULL, ticket}); /* as above */
+    }
     wf_unlock(&rings_lock);
 }
 
@@ -165,15 +197,20 @@ static int new_ring(struct wf_set **out, struct wf_worker *w)
     return -ENOSYS;
 }
 
-int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+int wf_set_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket)
 {
     (void)ticket;
-    return wf_epoll_arm(set, fd, generation, events, wf_fd_is_at(e, set->id));
+    return wf_epoll_arm(set, r->fd, r->generation, events, wf_fd_is_at(r->e, set->id));
 }
 
 void wf_set_disarm(struct wf_set *set, uint32_t ticket)
 {
     (void)set, (void)ticket;
+}
+
+void wf_set_disarm_in(uint32_t id, uint32_t ticket)
+{
+    (void)id, (void)ticket;
 }
 
 void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation)
@@ -198,7 +235,7 @@ WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
     struct wf_set *made = NULL;
     int rc = -ENOSYS;
     wf_fd_join_fork();
-    if (wanted(w->sched->io) == WF_URING && (rc = new_ring(&made, w)) != 0)
+    if (wanted_of(w->sched) == WF_URING && (rc = new_ring(&made, w)) != 0)
         tell_once(rc);
     if (rc != 0)
         rc = wf_epoll_new(&made, w);
@@ -207,40 +244,49 @@ WF_NOINLINE static int new_set(struct wf_set **out, struct wf_worker *w)
     if (made->id == 0)
         made->id = wf_add(&last_id, 1) + 1;
     w->driver.io = &made->io;
+    w->round |= WF_ROUND_TIMED;
     *out = made;
     return 0;
 }
 
-int wf_set_here(struct wf_set **out)
+static bool is_open(int fd)
+{
+    int kept = errno;
+    bool is = fcntl(fd, F_GETFD) >= 0;
+    errno = kept;
+    return is;
+}
+
+int wf_set_here(int fd, struct wf_set **out)
 {
     struct wf_worker *w = wf_thread_now()->worker;
     if (wf_unlikely(w->driver.io == NULL))
-        return new_set(out, w);
+        return fd < 0 || is_open(fd) ? new_set(out, w) : -EBADF;
     *out = (struct wf_set *)w->driver.io;
     return wf_likely((*out)->there) ? 0 : make_again(*out);
 }
 
-struct wf_set *wf_set_for_calls(void)
+struct wf_set *wf_set_for_calls(int fd)
 {
     struct wf_thread *t = wf_thread_now();
     weft_fiber *f = t->fiber;
     struct wf_set *set;
-    if (!f || wf_set_here(&set) != 0 || set->backend != WF_URING || f->flags & WEFT_MIGRATE || f->shared ||
+    if (!f || (!t->worker->driver.io && wanted_of(t->worker->sched) != WF_URING) || wf_set_here(fd, &set) != 0 ||
+        set->backend != WF_URING || f->flags & WEFT_MIGRATE || f->shared ||
         t->current != f->coro) /* inside of a coroutine the stack may be a shared one */
         return NULL;
     return set;
 }
 
-int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket)
+int wf_set_register(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket)
 {
-    return set->backend == WF_EPOLL ? wf_epoll_register(set, fd, generation)
-                                    : wf_set_arm(set, e, fd, generation, events, ticket);
+    return set->backend == WF_EPOLL ? wf_epoll_register(set, r->fd, r->generation) : wf_set_arm(set, r, events, ticket);
 }
 
 const char *weft_io_backend(void)
 {
     struct wf_set *set;
-    if (wf_thread_now()->fiber && wf_set_here(&set) == 0)
+    if (wf_thread_now()->fiber && wf_set_here(-1, &set) == 0)
         return set->backend == WF_URING ? "io_uring" : "epoll";
     return WF_URING_BUILT && wanted(WEFT_IO_AUTO) == WF_URING ? "io_uring" : "epoll";
 }

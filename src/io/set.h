@@ -11,6 +11,7 @@
 #include "sched/driver.h"
 
 struct wf_fd;
+struct wf_fd_ref;
 struct wf_worker;
 
 enum wf_backend { WF_EPOLL = 1, WF_URING };
@@ -34,18 +35,23 @@ struct wf_set {
     bool there;               /* it can be used: a ring goes with the thread that made it. owner: the worker */
 };
 
-/* The calling fiber's worker's, made if need be; 0 or a negative errno. Not for plain threads. */
-int wf_set_here(struct wf_set **out);
+/*
+ * The calling fiber's worker's, made if need be; 0 or a negative errno. Not for plain threads. `fd`: what the call is about,
+ * or -1. If that is no descriptor's, -EBADF and nothing is made: what is made might get that very number.
+ */
+int wf_set_here(int fd, struct wf_set **out);
 
 /*
- * Has it report what happens to `fd`: an epoll set everything from now on, a ring the next of `events`. 0, or a negative
+ * Has it report what happens to a descriptor: an epoll set everything from now on, a ring the next of `events`. 0, or a negative
  * errno. On the set's worker; the caller is in wf_fd_enter.
  */
-int wf_set_register(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events,
-                    uint32_t *ticket);
+int wf_set_register(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket);
 
 /* A wait has ended without an event: takes back what register or arm gave this ticket for. */
 void wf_set_disarm(struct wf_set *set, uint32_t ticket);
+
+/* The same for the set with this id, if it is there; without memory the poll stays until it reports. Any thread. */
+void wf_set_disarm_in(uint32_t id, uint32_t ticket);
 
 /* Has the calls on a descriptor, of one generation, that are in the ring of a set (0: of each) cancelled. Any thread. */
 void wf_set_cancel(uint32_t id, const struct wf_fd *e, uint32_t generation);
@@ -59,24 +65,33 @@ void wf_set_unlist(struct wf_set *set);
 /* In the child of a fork: it is nobody's, and its descriptors are closed. */
 void wf_set_forget(struct wf_set *set);
 
+/*
+ * A descriptor of the set's own is gone, of this number: the program has closed it. Says so, once in the life of a process:
+ * where one was closed others mostly are.
+ */
+void wf_set_tell_loss(const struct wf_set *set, const char *what, int number);
+
 /* In the child of a fork: there are no rings. */
 void wf_set_in_child(void);
 
-/* The calling fiber's ring, if it may use that for calls: it stays on its worker, and its stack where it is. */
-struct wf_set *wf_set_for_calls(void);
+/* The calling fiber's ring, if it may use that for calls on `fd`: it stays on its worker, and its stack where it is. */
+struct wf_set *wf_set_for_calls(int fd);
 
 /* Has it report once, at once if it is so: for who keeps nothing. As wf_set_register. */
-int wf_set_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket);
+int wf_set_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket);
+
+/*
+ * Waits are verified from time to time, as epoll.c says: after WF_VERIFY_MS << n. n is the patience for the descriptor at first, and
+ * never more than WF_VERIFY_MOST. The parts of a wait in poll.c are the same.
+ */
+enum { WF_VERIFY_MS = 50, WF_VERIFY_MOST = 8 };
 
 /* Somebody begins to wait, as of now. */
-static inline void wf_set_waits(struct wf_set *set, int64_t now);
-
-enum { WF_VERIFY_MS = 50 };
-
-static inline void wf_set_waits(struct wf_set *set, int64_t now)
+static inline void wf_set_waits(struct wf_set *set, int64_t now, unsigned patience)
 {
-    if (set->verify_at == INT64_MAX)
-        set->verify_at = now + WF_VERIFY_MS * (int64_t)1000000;
+    int64_t at = now + ((int64_t)WF_VERIFY_MS * 1000000 << patience);
+    if (at < set->verify_at)
+        set->verify_at = at;
 }
 
 /* epoll.c */

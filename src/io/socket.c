@@ -4,7 +4,6 @@
  */
 #include "io/socket.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
@@ -12,7 +11,9 @@
 
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/fork.h"
+#include "base/own.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -22,6 +23,7 @@
 #include "io/set.h"
 #include "io/uring.h"
 #include "offload/offload.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 
 /* Nothing is there to be accepted: -EAGAIN, or what accept(2) would say to a descriptor that is none to accept from. */
@@ -70,19 +72,19 @@ WF_NOINLINE static int try_accept(struct wf_fd *e, int fd, struct sockaddr *from
 
 #if WF_URING_BUILT
 /* By the ring, if the fiber may use one. -EAGAIN: it may not, or O_NONBLOCK is set and there is nothing. */
-static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+static int call_in_ring(const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline)
 {
-    struct wf_set *ring = wf_time_is_now(deadline) ? NULL : wf_set_for_calls();
+    struct wf_set *ring = wf_time_is_now(deadline) ? NULL : wf_set_for_calls(r->fd);
     int rc;
     do
-        rc = ring ? (int)wf_uring_call(ring, e, generation, r, deadline) : -EAGAIN;
+        rc = ring ? (int)wf_uring_call(ring, of, r, deadline) : -EAGAIN;
     while (rc == -EINTR);
     return rc;
 }
 #else
-static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+static int call_in_ring(const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline)
 {
-    (void)e, (void)generation, (void)r, (void)deadline;
+    (void)of, (void)r, (void)deadline;
     return -EAGAIN;
 }
 #endif
@@ -92,9 +94,9 @@ static int call_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_re
  * being killed, or it is being cancelled, nobody is, and the connection waits for the next one to come. So only who cannot
  * do otherwise accepts there: on a descriptor that blocks. Others wait for readiness, which wakes all.
  */
-static int accept_in_ring(struct wf_fd *e, uint32_t generation, const struct wf_request *r, weft_time deadline)
+static int accept_in_ring(const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline)
 {
-    return wf_set_for_calls() && wf_is_blocking(r->fd) ? call_in_ring(e, generation, r, deadline) : -EAGAIN;
+    return wf_set_for_calls(r->fd) && wf_is_blocking(r->fd) ? call_in_ring(of, r, deadline) : -EAGAIN;
 }
 
 /* Whatever had the number before: this is a new one. */
@@ -105,27 +107,31 @@ static int accepted(int fd)
     return fd;
 }
 
-int wf_accept(struct wf_fd *e, int fd, uint32_t generation, struct sockaddr *from, socklen_t *size, int flags,
-              weft_time deadline)
+int wf_accept(const struct wf_fd_ref *of, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
 {
-    struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = fd, .flags = flags, .memory = from, .accepted = size};
-    int in_ring = accept_in_ring(e, generation, &r, deadline);
+    struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = of->fd, .flags = flags, .memory = from, .accepted = size};
+    int in_ring = accept_in_ring(of, &r, deadline);
     if (in_ring != -EAGAIN)
         return accepted(in_ring);
     bool tried = false;
     for (int rc = 0;;) {
-        if (rc != 0 || wf_time_is_now(deadline) || !(wf_load(&e->word) & WF_FD_DRAINED_IN)) {
-            if (!wf_fd_enter(e, generation, WF_FD_DRAINED_IN))
+        if (rc != 0 || wf_time_is_now(deadline) || !(wf_load(&of->e->word) & WF_FD_DRAINED_IN)) {
+            if (!wf_fd_enter(of, WF_FD_DRAINED_IN))
                 return -EBADF;
-            int made = try_accept(e, fd, from, size, flags);
-            wf_fd_exit(e, made == -EAGAIN ? 0 : WF_FD_DRAINED_IN, 0);
-            if (made != -EAGAIN || wf_time_is_now(deadline))
-                return accepted(made);
+            int made = try_accept(of->e, of->fd, from, size, flags);
+            wf_fd_exit(of, made == -EAGAIN ? 0 : WF_FD_DRAINED_IN, 0);
+            if (made != -EAGAIN || wf_time_is_now(deadline)) {
+                made = accepted(made);
+                wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
+                return made;
+            }
             tried = true;
         }
         if (rc < 0)
             return rc;
-        rc = wf_fd_wait(e, fd, generation, POLLIN, WF_FD_DRAINED_IN, deadline);
+        rc = wf_fd_wait(of, POLLIN, WF_FD_DRAINED_IN, deadline);
+        if (rc == -EPERM)
+            rc = 1; /* it cannot be waited for: a try tells what it is */
         if (rc < 0 && (rc != -ETIMEDOUT || tried))
             return rc;
     }
@@ -134,10 +140,9 @@ int wf_accept(struct wf_fd *e, int fd, uint32_t generation, struct sockaddr *fro
 int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
 {
     wf_slice_enter();
-    struct wf_fd *e = wf_fd_of(fd);
-    if (!e)
-        return wf_fd_none(fd);
-    return wf_accept(e, fd, wf_fd_generation(e), from, size, flags, deadline);
+    struct wf_fd_ref of;
+    int rc = wf_fd_refer(&of, fd);
+    return rc != 0 ? rc : wf_accept(&of, from, size, flags, deadline);
 }
 
 /* How a connect that was under way has ended. */
@@ -177,10 +182,9 @@ static int end_connect(int fd, const struct sockaddr *to, socklen_t size)
 /* connect(2) on a blocking descriptor, by a helper, which has a descriptor of its own: ours may be closed meanwhile. */
 struct connecting {
     struct wf_errand_end closed; /* ours is. The first member: it is found by that */
-    struct wf_waiter node;       /* guarded by: e->lock */
-    struct wf_fd *e;
-    uint32_t generation;
-    int fd, result;
+    struct wf_waiter node;       /* guarded by: of.e->lock */
+    struct wf_fd_ref of;         /* ours */
+    int fd, result;              /* fd: its own */
     socklen_t size;
     struct sockaddr_storage to;
 };
@@ -196,7 +200,7 @@ static void drop_connecting(void *arg, void *value)
 {
     (void)value;
     struct connecting *c = arg;
-    wf_raw_close(c->fd);
+    wf_own_close(c->fd);
     wf_sys_free(c);
 }
 
@@ -204,27 +208,33 @@ static bool link_to_close(struct wf_errand_end *end, struct wf_sleeper *me)
 {
     struct connecting *c = (struct connecting *)end;
     c->node.data = (void *)(uintptr_t)WF_FD_TOLD; /* no event, only a close */
-    return wf_fd_link(c->e, c->generation, &c->node, me);
+    return wf_fd_link(&c->of, &c->node, me);
 }
 
 static void unlink_from_close(struct wf_errand_end *end)
 {
     struct connecting *c = (struct connecting *)end;
-    wf_fd_unlink(c->e, &c->node);
+    wf_fd_unlink(c->of.e, &c->node);
 }
 
-WF_COLD static int connect_by_helper(struct wf_fd *e, uint32_t generation, int fd, const struct sockaddr *to,
-                                     socklen_t size, weft_time deadline)
+/* Another descriptor of the same socket; a negative errno. */
+static int duplicate(const struct wf_fd_ref *of)
 {
-    int kept = errno;
+    if (!wf_fd_enter(of, 0))
+        return -EBADF;
+    int fd = wf_own_dup(of->fd);
+    wf_fd_leave(of);
+    return fd;
+}
+
+WF_COLD static int connect_by_helper(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size,
+                                     weft_time deadline)
+{
     struct connecting *c = wf_sys_malloc(sizeof *c);
     if (!c)
         return -ENOMEM;
-    *c = (struct connecting){.closed = {link_to_close, unlink_from_close, -EBADF},
-                             .e = e,
-                             .generation = generation,
-                             .fd = (int)wf_negative_errno(fcntl(fd, F_DUPFD_CLOEXEC, 0), kept),
-                             .size = size};
+    *c = (struct connecting){
+        .closed = {link_to_close, unlink_from_close, -EBADF}, .of = *of, .fd = duplicate(of), .size = size};
     memcpy(&c->to, to, size);
     struct wf_errand errand = {
         .fn = connect_on_helper, .arg = c, .drop = drop_connecting, .end = &c->closed, .kind = WEFT_OFFLOAD_NET};
@@ -234,7 +244,7 @@ WF_COLD static int connect_by_helper(struct wf_fd *e, uint32_t generation, int f
     if (rc == 0)
         rc = c->result;
     if (c->fd >= 0)
-        wf_raw_close(c->fd);
+        wf_own_close(c->fd);
     wf_sys_free(c);
     return rc;
 }
@@ -253,24 +263,24 @@ static bool may_wait(int fd, const struct sockaddr *to, socklen_t size, weft_tim
 int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
 {
     wf_slice_enter();
-    struct wf_fd *e = wf_fd_of(fd);
-    if (!e)
-        return wf_fd_none(fd);
-    uint32_t generation = wf_fd_generation(e);
+    struct wf_fd_ref of;
+    int rc = wf_fd_refer(&of, fd);
+    if (rc != 0)
+        return rc;
     struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
-    int rc = call_in_ring(e, generation, &r, deadline);
+    rc = call_in_ring(&of, &r, deadline);
     bool waits = false;
     if (rc == -EAGAIN) {
-        waits = may_wait(fd, to, size, deadline);
-        if (!wf_fd_enter(e, generation, 0))
+        if (!wf_fd_enter(&of, 0))
             return -EBADF;
+        waits = may_wait(fd, to, size, deadline);
         rc = waits ? begin_connect(fd, to, size) : try_connect(fd, to, size);
-        wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+        wf_fd_exit(&of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
         if (waits && rc == -ENOSYS) {
-            rc = connect_by_helper(e, generation, fd, to, size, deadline);
-            if (!wf_fd_enter(e, generation, 0))
+            rc = connect_by_helper(&of, to, size, deadline);
+            if (!wf_fd_enter(&of, 0))
                 return -EBADF;
-            wf_fd_exit(e, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+            wf_fd_exit(&of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
         }
     }
     if (rc != -EINPROGRESS)
@@ -278,15 +288,15 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     if (wf_time_is_now(deadline))
         return -EAGAIN;
     for (;;) {
-        rc = wf_fd_wait(e, fd, generation, POLLOUT, 0, deadline);
+        rc = wf_fd_wait(&of, POLLOUT, 0, deadline);
         if (rc < 0)
             return rc;
-        if (!wf_fd_enter(e, generation, 0))
+        if (!wf_fd_enter(&of, 0))
             return -EBADF;
         struct pollfd p = {.fd = fd, .events = POLLOUT};
         bool over = wf_poll_until(&p, 1, INT64_MIN) != 0; /* a socket that is not connecting yet reports HUP */
         rc = !over ? -EINPROGRESS : waits ? end_connect(fd, to, size) : connect_error(fd);
-        wf_fd_exit(e, 0, 0);
+        wf_fd_leave(&of);
         if (rc != -EINPROGRESS)
             return rc;
     }
@@ -313,11 +323,15 @@ WF_NOINLINE static bool close_several(unsigned first, unsigned last)
     bool is_guest = wf_fork_is_guest();
     /* To end uses is to give way, which nobody does who has something SHUT: so in two rounds. */
     for (unsigned fd = first; (e = wf_fd_next(&fd, last)) != NULL; fd++) {
+        if (wf_own_holds((int)fd))
+            continue;
         end_uses(e, is_guest);
         wf_fd_closed(e);
     }
-    for (unsigned fd = first; (e = wf_fd_next(&fd, last)) != NULL; fd++)
-        wf_fd_shut(e, !is_guest);
+    for (unsigned fd = first; (e = wf_fd_next(&fd, last)) != NULL; fd++) {
+        if (!wf_own_holds((int)fd))
+            wf_fd_shut(e, !is_guest);
+    }
     return true;
 }
 
@@ -326,7 +340,7 @@ bool weft_closing(unsigned first, unsigned last)
     if (wf_unlikely(first != last))
         return close_several(first, last);
     struct wf_fd *e = first < WF_FD_NUMBERS ? wf_fd_look((int)first) : NULL;
-    return e ? close_one(e) : false;
+    return e && !wf_own_holds((int)first) ? close_one(e) : false;
 }
 
 void weft_closed(unsigned first, unsigned last)
@@ -335,17 +349,30 @@ void weft_closed(unsigned first, unsigned last)
         wf_fd_closed(e);
 }
 
-int weft_close(int fd)
+/* One that is SHUT, or has no record. */
+static int close_number(int fd, struct wf_fd *e)
 {
-    wf_slice_enter();
-    struct wf_fd *e = wf_fd_look(fd);
-    if (e)
-        wf_fd_close(e);
     int kept = errno;
     int rc = (int)wf_negative_errno(wf_raw_close(fd), kept);
     if (e)
         wf_fd_closed(e);
     return rc == -EINTR ? 0 : rc; /* it is closed */
+}
+
+int weft_close(int fd)
+{
+    wf_slice_enter();
+    if (wf_unlikely(wf_own_holds(fd)))
+        return -EBADF;
+    struct wf_fd *e = wf_fd_look(fd);
+    if (e)
+        wf_fd_close(e);
+    return close_number(fd, e);
+}
+
+int wf_close_ref(const struct wf_fd_ref *f)
+{
+    return wf_fd_close_if(f) ? close_number(f->fd, f->e) : -EBADF;
 }
 
 int weft_shutdown(int fd, int how)

@@ -3,7 +3,6 @@
  * is not ready is waited for. A pipe is told not to wait; another descriptor that is blocking is given no more than
  * surely fits.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -11,9 +10,11 @@
 #include <weft/fiber.h>
 #include <weft/io.h>
 
+#include "base/errno.h"
 #include "base/raw.h"
 #include "io/call.h"
 #include "io/fd.h"
+#include "sched/budget.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
@@ -65,15 +66,15 @@ static ptrdiff_t splice_once(const struct wf_fd_ref *from, off_t *from_offset, c
                              uint32_t *events)
 {
     ptrdiff_t n = -EBADF;
-    if (!wf_fd_enter(from->e, from->generation, 0))
+    if (!wf_fd_enter(from, 0))
         return n;
-    if (wf_fd_enter(to->e, to->generation, 0)) {
+    if (wf_fd_enter(to, 0)) {
         do
             n = try_splice(from, from_offset, to, to_offset, bytes, flags, wait_for, events);
         while (n == -EINTR);
-        wf_fd_exit(to->e, 0, 0);
+        wf_fd_leave(to);
     }
-    wf_fd_exit(from->e, 0, 0);
+    wf_fd_leave(from);
     return n;
 }
 
@@ -98,12 +99,13 @@ ptrdiff_t weft_splice(int from, off_t *from_offset, int to, off_t *to_offset, si
         const struct wf_fd_ref *wait_for = NULL;
         uint32_t events = 0;
         ptrdiff_t n = splice_once(&a, from_offset, &b, to_offset, bytes, flags, &wait_for, &events);
-        if (n != -EAGAIN || once)
+        if (n != -EAGAIN || once) {
+            wf_budget_spend_anywhere(wf_cost_io(n), !once);
             return n;
+        }
         if (rc == -ETIMEDOUT)
             break;
-        rc = wait_for ? wf_fd_wait(wait_for->e, wait_for->fd, wait_for->generation, events, 0, deadline)
-                      : wait_blindly(deadline);
+        rc = wait_for ? wf_fd_wait(wait_for, events, 0, deadline) : wait_blindly(deadline);
     }
     return rc;
 }

@@ -19,6 +19,7 @@
 #include <weft/time.h>
 
 struct wf_fd;
+struct wf_fd_ref;
 struct wf_set;
 struct wf_worker;
 
@@ -54,13 +55,12 @@ int wf_uring_new(struct wf_set **out, struct wf_worker *w);
 /*
  * Makes a call and waits for its result: what the system call returns, or a negative errno; -ETIMEDOUT, -ECANCELED and
  * -EBADF (the generation is over) only if it has done nothing. On the set's worker, in a fiber that stays there and whose
- * stack stays where it is. `e` may be NULL: the call is of no descriptor.
+ * stack stays where it is. `of` may be NULL: the call is of no descriptor.
  */
-ptrdiff_t wf_uring_call(struct wf_set *set, struct wf_fd *e, uint32_t generation, const struct wf_request *r,
-                        weft_time deadline);
+ptrdiff_t wf_uring_call(struct wf_set *set, const struct wf_fd_ref *of, const struct wf_request *r, weft_time deadline);
 
 /* Has it report once, as wf_set_arm. The caller has entered it (wf_fd_enter), and the report leaves it. */
-int wf_uring_arm(struct wf_set *set, struct wf_fd *e, int fd, uint32_t generation, uint32_t events, uint32_t *ticket);
+int wf_uring_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket);
 
 /* Nobody waits for what was armed any more. */
 void wf_uring_disarm(struct wf_set *set, uint32_t ticket);

@@ -3,10 +3,11 @@
  */
 #include "net/address.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/errno.h"
 
 #define UNIX "unix:"
 

@@ -1,7 +1,6 @@
 /*
  * net/dial.c: weft_listen, weft_port and weft_dial.
  */
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <weft/io.h>
 #include <weft/net.h>
 
+#include "base/errno.h"
 #include "base/raw.h"
 #include "io/fd.h"
 #include "net/address.h"

@@ -2,19 +2,56 @@
  * net/resolve.c: weft_resolve. What is a number is read right here; for a name somebody has to be asked, which a helper
  * does. It works on copies, as the caller may have given up by the time it has an answer.
  */
-#include <errno.h>
 #include <netdb.h>
 #include <string.h>
 
 #include <weft/net.h>
 #include <weft/offload.h>
 
+#include "base/errno.h"
+#include "base/own.h"
+#include "base/raw.h"
 #include "base/sys.h"
 
 #define NUMBERS (AI_NUMERICHOST | AI_NUMERICSERV)
 
-static int error_of(int code)
+/* -EMFILE or -ENFILE if there is no descriptor to be had at this moment, else 0. */
+static int descriptor_lack(void)
 {
+    int fd = wf_sys_eventfd();
+    if (fd >= 0)
+        wf_own_close(fd);
+    return fd == -EMFILE || fd == -ENFILE ? fd : 0;
+}
+
+/*
+ * What a failed lookup lacked, else 0. If glibc cannot open /etc/hosts, /etc/services or a socket, it mostly says that the
+ * name or the service does not exist (EAI_NONAME, EAI_SERVICE), and errno tells. Sometimes it says EAI_SYSTEM with an errno
+ * of 0; then we look.
+ */
+static int lack_of(int code, int error)
+{
+    switch (code) {
+    case EAI_SYSTEM:
+        return error == 0 ? descriptor_lack() : 0;
+    case EAI_AGAIN:
+    case EAI_NONAME:
+    case EAI_SERVICE:
+#ifdef EAI_NODATA
+    case EAI_NODATA:
+#endif
+        return error == EMFILE || error == ENFILE || error == ENOMEM ? -error : 0;
+    default:
+        return 0;
+    }
+}
+
+/* `error`: errno after the lookup, 0 if it has set none. */
+static int error_of(int code, int error)
+{
+    int lack = lack_of(code, error);
+    if (lack != 0)
+        return lack;
     switch (code) {
     case 0:
         return 0;
@@ -23,7 +60,7 @@ static int error_of(int code)
     case EAI_MEMORY:
         return -ENOMEM;
     case EAI_SYSTEM:
-        return errno > 0 ? -errno : -EIO;
+        return error > 0 ? -error : -EIO;
     case EAI_FAIL:
         return -EIO;
     case EAI_NONAME:
@@ -44,9 +81,10 @@ static int look_up(const char *host, const char *port, const struct addrinfo *hi
 {
     int kept = errno, rc;
     struct addrinfo *found = NULL;
-    do
-        rc = error_of(wf_sys_getaddrinfo(host, port, hints, &found));
-    while (rc == -EINTR);
+    do {
+        int code = wf_sys_getaddrinfo(host, port, hints, &found);
+        rc = error_of(code, errno);
+    } while (rc == -EINTR);
     errno = kept;
     if (rc == 0)
         *out = found;

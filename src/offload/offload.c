@@ -3,9 +3,9 @@
  */
 #include "offload/offload.h"
 
-#include <errno.h>
 #include <string.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/panic.h"
@@ -84,7 +84,7 @@ static int check_begin(const struct wf_sleeper *me, weft_time deadline)
 {
     if (wf_time_is_now(deadline))
         return -EAGAIN;
-    if (me->fiber && wf_load(&me->bits) & WF_CANCEL)
+    if (wf_cancel_is_heeded(me->fiber))
         return -ECANCELED;
     return deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns ? -ETIMEDOUT : 0;
 }
@@ -140,7 +140,7 @@ int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, voi
     int rc = fn ? read_opts(&o, opts) : -EINVAL;
     if (rc != 0)
         return rc;
-#ifdef WF_DEBUG
+#if WF_DEBUG
     if (wf_on_copied_stack(arg))
         wf_panic(__func__, "the argument is on a shared stack, where the helper cannot reach it while the fiber waits; "
                            "allocate it, or give the fiber a stack of its own");

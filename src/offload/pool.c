@@ -9,13 +9,13 @@
  */
 #include "offload/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/fork.h"

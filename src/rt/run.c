@@ -6,6 +6,8 @@
 #include "base/fork.h"
 #include "base/plain.h"
 #include "base/thread.h"
+#include "sched/finish.h"
+#include "sched/hooked.h"
 #include "sched/sched.h"
 
 static uint32_t under_way; /* atomic: one weft_run at a time */
@@ -25,21 +27,61 @@ static void set_up(void)
     wf_fork_join(WF_FORK_RUNTIME, &steps);
 }
 
-static int run_on(weft_sched *s, weft_fn *fn, void *arg, void **value)
+/* What the first fiber runs, with end_with_first. In run_on's frame. */
+struct first {
+    weft_sched *sched;
+    weft_fn *fn;
+    void *arg;
+};
+
+static void note_end(void *arg)
+{
+    weft_sched *s = arg;
+    s->first_ended = true;
+}
+
+/* The fiber is bound to worker 0, whose loop ends when the fiber ends, even if fn does not return (weft_hook_end). */
+static void *run_first(void *arg)
+{
+    const struct first *first = arg;
+    struct wf_finish step;
+    wf_finish_begin(&step, note_end, first->sched);
+    void *value = first->fn(first->arg);
+    wf_finish_end(&step);
+    return value;
+}
+
+/* Waits until every fiber has ended. */
+static void end_all(weft_sched *s)
+{
+    while (weft_sched_stop(s, WEFT_FOREVER) != 0)
+        ;
+}
+
+static int run_on(weft_sched *s, weft_fn *fn, void *arg, void **value, const weft_sched_opts *o)
 {
     weft_fiber *first;
     void *result = NULL;
-    int rc = weft_sched_go_at("weft_run", s, &first, NULL, fn, arg);
+    struct first begin = {s, fn, arg};
+    /* On the calling thread: it stands for that thread, which gets the process's signals if it is the main one. */
+    weft_attr attr = {.size = sizeof attr, .worker = WEFT_WORKER(0)};
+    int rc = o->end_with_first ? weft_sched_go_at("weft_run", s, &first, &attr, run_first, &begin)
+                               : weft_sched_go_at("weft_run", s, &first, &attr, fn, arg);
     if (rc == 0) {
+        wf_hook_set_first(weft_fiber_id(first));
         wf_sched_set_default(s); /* before anything runs: fibers may make threads, which may call weft_go */
         rc = weft_sched_start(s);
     }
-    if (rc == 0) {
+    if (rc == 0 && o->end_with_first) {
+        wf_sched_run_first(s);
+        wf_sched_stop_now(s, o->grace);
+        end_all(s);
+    } else if (rc == 0) {
         weft_sched_run(s, WEFT_FOREVER); /* not stop alone, which takes no work from other threads */
-        while (weft_sched_stop(s, WEFT_FOREVER) != 0)
-            ;
+        end_all(s);
     }
     wf_sched_set_default(NULL);
+    wf_hook_set_first(0);
     if (rc == 0)
         rc = weft_join(first, &result, WEFT_NOW);
     if (rc == 0 && value)
@@ -66,10 +108,12 @@ int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opts *opts)
     if (!wf_cas(&under_way, &nobody, 1))
         return -EBUSY;
     weft_sched *s;
-    o.use_caller = true;
-    rc = weft_sched_new(&s, &o);
+    weft_sched_opts plain = o;
+    plain.use_caller = true;
+    plain.end_with_first = false;
+    rc = weft_sched_new(&s, &plain);
     if (rc == 0)
-        rc = run_on(s, fn, arg, value);
+        rc = run_on(s, fn, arg, value, &o);
     wf_store_release(&under_way, 0);
     return rc;
 }

@@ -7,8 +7,7 @@
  */
 #include "sched/alive.h"
 
-#include <errno.h>
-
+#include "base/errno.h"
 #include "base/atomic.h"
 #include "base/panic.h"
 #include "base/sys.h"

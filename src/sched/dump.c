@@ -2,13 +2,14 @@
  * sched/dump.c: every fiber, a line each. It looks at records while their fibers go on: a line is what was true a moment
  * ago, and a record that changed hands meanwhile may show some of both.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "sched/object.h"
 #include "sched/sched.h"
 
 /* What a line needs, copied while the pool is locked: writing to a file takes long. */
@@ -16,14 +17,17 @@ struct line {
     uint64_t id;
     int64_t born, until;
     const char *site, *what;
+    struct wf_awaited awaited; /* all zero: the caller did not ask for objects */
     int worker;
     uint8_t state;
     bool cancelled;
     char name[WF_NAME_BYTES];
+    char sched[WF_NAME_BYTES]; /* the scheduler's name; "": it has none of its own */
 };
 
 struct lines {
     const weft_sched *of;
+    bool objects; /* also the objects that they wait for: only if the fibers stay parked meanwhile */
     struct line *line;
     size_t count, room;
 };
@@ -45,6 +49,15 @@ static void copy_name(char *to, const weft_fiber *f)
     to[WF_NAME_BYTES - 1] = '\0';
 }
 
+static void copy_identity(weft_fiber *f, void *arg)
+{
+    struct line *to = arg;
+    if (wf_load(&f->state) == 0)
+        return;
+    to->id = wf_load(&f->id);
+    copy_name(to->name, f);
+}
+
 static void look(weft_fiber *f, void *arg)
 {
     struct lines *l = arg;
@@ -58,10 +71,15 @@ static void look(weft_fiber *f, void *arg)
     to->born = wf_load(&f->born);
     to->until = wf_load(&f->until);
     to->site = wf_load(&f->site);
+    to->state = (uint8_t)wf_load_acquire(&f->state); /* pairs with wf_worker_commit: what it waits for */
     to->what = wf_load(&f->what);
-    to->state = wf_load(&f->state);
     to->cancelled = wf_load(&f->sleeper.bits) & WF_CANCEL;
     to->worker = home ? (int)home->index : -1;
+    to->sched[0] = '\0';
+    if (home && strcmp(home->sched->name, WF_SCHED_NAME) != 0)
+        memcpy(to->sched, home->sched->name, sizeof to->sched);
+    bool asked = l->objects && to->state == WEFT_FIBER_PARKED;
+    to->awaited = asked ? wf_awaited_by(f) : (struct wf_awaited){0};
     copy_name(to->name, f);
 }
 
@@ -74,11 +92,41 @@ static void print_span(FILE *to, const char *before, int64_t ns)
     fprintf(to, "%s%" PRId64 ".%03" PRId64 " s", before, ns / 1000000000, ns / 1000000 % 1000);
 }
 
-static void print(FILE *to, const struct line *l, int64_t now)
+/* Prints the fiber of a record; false: the address is not a fiber's record. */
+static bool print_fiber(FILE *to, uintptr_t record)
+{
+    struct line l = {0};
+    wf_pool_look_at((weft_fiber *)record, copy_identity, &l);
+    if (l.id != 0)
+        fprintf(to, "fiber %" PRIu64 " \"%s\"", l.id, l.name);
+    return l.id != 0;
+}
+
+static void print_object(FILE *to, const struct wf_object *o)
+{
+    if (o->holder == WF_HOLDER_JOINED) {
+        fputs(" of ", to);
+        print_fiber(to, o->by);
+        return;
+    }
+    if (o->at)
+        fprintf(to, " %p", o->at);
+    if (o->holder == WF_HOLDER_READERS)
+        fprintf(to, ", which %" PRIuPTR " hold to read", o->by);
+    if (o->holder == WF_HOLDER_ONE) {
+        fputs(", held by ", to);
+        if (!print_fiber(to, o->by))
+            fputs("a thread, not in a fiber", to);
+    }
+}
+
+static void print(FILE *to, const struct wf_window *window, const struct line *l, int64_t now)
 {
     fprintf(to, "  fiber %" PRIu64 " \"%s\" %s", l->id, l->name, states[l->state <= WEFT_FIBER_DONE ? l->state : 0]);
     if (l->state == WEFT_FIBER_PARKED && l->what) {
         fprintf(to, ", waits for %s", l->what);
+        struct wf_object o = wf_object_of(window, &l->awaited);
+        print_object(to, &o);
         if (l->until != INT64_MAX)
             print_span(to, " for at most ", l->until - now);
     }
@@ -87,6 +135,8 @@ static void print(FILE *to, const struct line *l, int64_t now)
     print_span(to, ", age ", now - l->born);
     if (l->worker >= 0)
         fprintf(to, ", worker %d", l->worker);
+    if (l->sched[0] != '\0')
+        fprintf(to, " of \"%s\"", l->sched);
     fprintf(to, ", spawned at %s\n", l->site ? l->site : "?");
 }
 
@@ -96,9 +146,10 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int wf_dump(FILE *to, const weft_sched *s)
+int wf_dump(FILE *to, const weft_sched *s, bool objects)
 {
-    struct lines l = {.of = s};
+    struct lines l = {.of = s, .objects = objects};
+    struct wf_window window = {-1};
     wf_fork_look();
     wf_pool_walk(look, &l); /* counts */
     l.room = l.count + l.count / 8 + 16;
@@ -112,8 +163,11 @@ int wf_dump(FILE *to, const weft_sched *s)
     size_t shown = l.count < l.room ? l.count : l.room;
     qsort(l.line, shown, sizeof *l.line, by_id);
     int64_t now = wf_clock_now();
+    if (objects)
+        wf_window_open(&window);
     for (size_t i = 0; i < shown; i++)
-        print(to, &l.line[i], now);
+        print(to, &window, &l.line[i], now);
+    wf_window_close(&window);
     wf_sys_free(l.line);
     return (int)shown;
 }
@@ -122,7 +176,7 @@ int weft_dump(FILE *to)
 {
     if (!to)
         return -EINVAL;
-    int count = wf_dump(to, NULL);
+    int count = wf_dump(to, NULL, false);
     fprintf(to, "  %d fiber%s\n", count, count == 1 ? "" : "s");
     return count;
 }

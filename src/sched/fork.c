@@ -18,12 +18,14 @@
 #include "sched/fork.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/plain.h"
 #include "base/thread.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/starved.h"
 #include "sched/timer.h"
 #include "stack/shared.h"
 
@@ -108,7 +110,7 @@ static void forget_others(weft_sched *s)
 {
     s->lock = s->idle_lock = s->empty_lock = (struct wf_lock){0};
     s->idle = NULL;
-    s->idle_count = s->searching = s->senders = 0;
+    s->idle_count = s->searching = s->lookout = s->senders = 0;
     s->empty_waiters = (struct wf_waiters){0};
     forget_drivers(s);
 }
@@ -118,6 +120,7 @@ static void lose_worker(struct wf_worker *w)
 {
     w->set = NULL;
     w->thread = NULL;
+    w->tid = 0;
     w->has_thread = false;
 }
 
@@ -141,15 +144,39 @@ static void lose(weft_sched *s, struct wf_thread *t)
     s->over = 1;
 }
 
+/* What is in its queues: pending fibers are lost, and who was about to bring one is not here. */
+static uint64_t count_queued(const weft_sched *s)
+{
+    uint64_t count = s->injected.count;
+    for (unsigned i = 0; i < s->made; i++) {
+        for (const struct wf_inbox_node *node = s->worker[i]->inbox.top; node; node = node->next)
+            count += node != &s->worker[i]->nudge;
+    }
+    return count;
+}
+
+/* Another thread may have been about to nudge the worker: `nudged` says again whether the node is in the inbox. */
+static void settle_nudge(struct wf_worker *w)
+{
+    w->nudged = 0;
+    for (const struct wf_inbox_node *node = w->inbox.top; node; node = node->next)
+        w->nudged |= node == &w->nudge;
+}
+
 /* It did not run. */
 static void rest(weft_sched *s, const struct wf_thread *t)
 {
     if (s->use_caller && s->worker[0]->thread != t) {
         s->use_caller = false;
         s->worker[0]->thread = NULL;
+        s->worker[0]->tid = 0;
     }
-    for (unsigned i = 0; i < s->made; i++)
+    if (s->life == WF_NEW)
+        s->spawned_outside = count_queued(s);
+    for (unsigned i = 0; i < s->made; i++) {
+        settle_nudge(s->worker[i]);
         wf_timers_renew(s->worker[i]->timers);
+    }
 }
 
 /* The worker has nothing but the fiber that runs. */
@@ -158,13 +185,16 @@ static void empty_worker(struct wf_worker *w)
     int64_t now = wf_clock_now();
     for (; w->set_count > 0; w->set_count--)
         w->sched->policy->pop(w->set, (weft_time){now});
-    w->slot = NULL;
-    w->queue = w->waiting = w->direct = (struct wf_fifo){0};
+    w->slot = w->offered = NULL;
+    w->queue = w->direct = (struct wf_fifo){0};
+    wf_starved_forget(w);
     w->round &= (uint8_t)~WF_ROUND_SLEEPERS;
     w->pass_left = 0;
-    w->ring = (struct wf_ring){0};
+    wf_ring_forget(&w->ring);
     w->inbox = (struct wf_inbox){0};
-    w->searching = w->listed = false;
+    w->nudged = 0;
+    w->searching = w->listed = w->lookout = false;
+    w->ripe = NULL;
     w->idle_next = w->idle_prev = NULL;
     w->counts = (struct wf_counts){.spawned = 1};
     wf_wheel_init(&w->wheel, now);
@@ -181,6 +211,7 @@ static void become_orphan(weft_sched *s, struct wf_worker *w)
     s->life = WF_RUNNING;
     s->gate = 1;
     s->cancels = w->cancelled_to = 0;
+    s->endless = s->told = 0;
     wf_timers_allow(w->timers, WF_TIMERS_OPEN);
 }
 
@@ -226,6 +257,8 @@ static void in_child(void)
         else
             rest(s, t);
     }
+    if (t->worker)
+        t->worker->tid = gettid();
     wf_sched_keep_default(mine);
     wf_unlock(&list_lock);
 }

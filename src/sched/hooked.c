@@ -10,6 +10,12 @@
 
 #include <weft/hook.h>
 
+#include "base/panic.h"
+#include "sched/budget.h"
+#include "sched/sched.h"
+#include "sched/shield.h"
+#include "sched/worker.h"
+
 bool weft_hooked(void)
 {
     const weft_fiber *f = wf_thread_self.fiber;
@@ -28,16 +34,39 @@ bool weft_hook_enable(bool on)
 bool weft_hook_deaf(bool on)
 {
     weft_fiber *f = wf_thread_now()->fiber;
-    bool was = f && f->deaf;
+    bool was = f && wf_section_begin(f);
     if (f)
-        f->deaf = on;
+        wf_section_end(f, on);
     return was;
+}
+
+void weft_hook_end(void *value)
+{
+    struct wf_thread *t = wf_thread_now();
+    weft_fiber *f = t->fiber;
+    if (!f)
+        wf_panic(__func__, "the caller is not a fiber; call it in one");
+    if (t->current != f->coro)
+        wf_panic(__func__, "fiber %llu runs a raw coroutine; call it outside of that", (unsigned long long)f->id);
+    wf_fiber_end(f, value);
 }
 
 uint64_t weft_hook_self(void)
 {
     const weft_fiber *f = wf_thread_self.fiber;
     return f ? f->id : 0;
+}
+
+static uint64_t first; /* atomic: an id, or 0 */
+
+uint64_t weft_hook_first(void)
+{
+    return wf_load(&first);
+}
+
+void wf_hook_set_first(uint64_t id)
+{
+    wf_store(&first, id);
 }
 
 unsigned weft_hook_held(int change)
@@ -49,6 +78,11 @@ unsigned weft_hook_held(int change)
     held = held < 0 ? 0 : held > WF_HELD_MOST ? WF_HELD_MOST : held;
     f->flags = (uint16_t)((f->flags & ((1u << WF_HELD_SHIFT) - 1)) | (unsigned)held << WF_HELD_SHIFT);
     return (unsigned)held;
+}
+
+bool weft_hook_spend(size_t bytes)
+{
+    return wf_budget_take(&wf_thread_self, wf_cost_io((ptrdiff_t)bytes)) && wf_budget_ends();
 }
 
 static weft_hook_wait_fn *on_wait; /* atomic */
@@ -64,7 +98,12 @@ void wf_hook_waits(const weft_fiber *f, const char *what)
 {
     weft_hook_wait_fn *fn = wf_load_acquire(&on_wait);
     if (fn)
-        fn(&(weft_hook_wait){f->id, f->name, wf_load(&f->site), what, f->flags >> WF_HELD_SHIFT});
+        fn(&(weft_hook_wait){.id = f->id,
+                             .name = f->name,
+                             .site = wf_load(&f->site),
+                             .what = what,
+                             .held = f->flags >> WF_HELD_SHIFT,
+                             .alone = wf_sched_has_one(wf_load(&f->sched))});
 }
 
 void wf_hook_look(void)

@@ -20,6 +20,9 @@ static inline uint16_t wf_hook_flag(const struct wf_thread *t)
     return t->fiber ? t->fiber->flags & WEFT_NO_HOOK : t->hook_flag;
 }
 
+/* The first fiber of weft_run has this id from now on; 0: there is none. */
+void wf_hook_set_first(uint64_t id);
+
 /* It has locks, and is about to wait for that, or to let others run: tells who asked for it (weft_hook_on_wait). */
 WF_COLD void wf_hook_waits(const weft_fiber *f, const char *what);
 

@@ -12,9 +12,6 @@ void wf_idle(struct wf_worker *w, int64_t deadline);
 /* Tells who waits for the last fiber's end if that has come. Any thread, after a fence. */
 void wf_idle_tell_if_empty(weft_sched *s);
 
-/* Sleeps for a while whatever comes but for a wake. */
-void wf_idle_nap(struct wf_worker *w, int64_t ns);
-
 /* The worker has found something to run, and no longer searches. */
 void wf_idle_found(struct wf_worker *w);
 

@@ -13,9 +13,9 @@
  *
  * Who makes it GONE releases the record.
  */
-#include <errno.h>
 #include <sched.h>
 
+#include "base/errno.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 #include "sched/worker.h"
@@ -76,6 +76,25 @@ static int join_refused(uintptr_t join)
     }
 }
 
+/*
+ * Whether nobody but the calling thread could run `f` to its end: the thread is a worker, but in no fiber, so it runs none
+ * while it waits. One that is ready and may move can be stolen; every other one needs its home.
+ */
+static bool waits_for_us(const weft_fiber *f)
+{
+    const struct wf_thread *t = wf_thread_now();
+    const struct wf_worker *w = t->worker;
+    if (!w || wf_load(&f->sched) != w->sched)
+        return false;
+    uint32_t state = wf_load_acquire(&f->state); /* pairs with wf_worker_commit: the home that it is parked on */
+    if (state == WEFT_FIBER_NEW || state == WEFT_FIBER_DONE)
+        return false;
+    if (w->solo)
+        return true;
+    return wf_load_acquire(&f->home) == w && /* pairs with bind(): `bound` */
+           (state == WEFT_FIBER_PARKED || f->bound || !(wf_load(&f->flags) & WEFT_MIGRATE));
+}
+
 int weft_join(weft_fiber *f, void **value, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own);
@@ -83,6 +102,7 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
         return -EINVAL;
     if (f == me->fiber)
         return -EDEADLK;
+    wf_debug_handle(__func__, f);
     wf_fork_look();
     uintptr_t join = wf_load_acquire(&f->join); /* pairs with wf_join_ended: the value is there */
     int rc = join_refused(join);
@@ -91,6 +111,8 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
     if (join == WF_JOIN_OPEN) {
         if (wf_time_is_now(deadline))
             return -EAGAIN;
+        if (wf_unlikely(!me->fiber) && waits_for_us(f))
+            return -EDEADLK;
         rc = wf_wait(me, "join", publish, f, deadline);
         uintptr_t mine = (uintptr_t)me;
         if (rc < 0 && wf_cas(&f->join, &mine, WF_JOIN_OPEN))
@@ -115,6 +137,7 @@ int weft_detach(weft_fiber *f)
     wf_slice_here();
     if (!f)
         return -EINVAL;
+    wf_debug_handle(__func__, f);
     wf_fork_look();
     uintptr_t join = WF_JOIN_OPEN;
     if (wf_load(&f->state) == WEFT_FIBER_NEW) { /* no scheduler has it, nor will */

@@ -1,32 +1,36 @@
 /*
  * sched/life.c: making, starting, running, stopping and freeing a scheduler. Any thread.
  */
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno.h"
 #include "base/barrier.h"
 #include "base/options.h"
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/own.h"
 #include "base/plain.h"
 #include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/fork.h"
 #include "sched/hooked.h"
+#include "sched/pending.h"
 #include "sched/pick.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
+#include "sched/stuck.h"
 #include "sched/timers.h"
 #include "stack/cache.h"
 
-#define FIRST_SIZE (offsetof(weft_sched_opts, io) + sizeof(int))
+#define FIRST_SIZE sizeof(weft_sched_opts)
 #define MOST_THREADS 1024
-#define TELL_AFTER WEFT_SEC /* a stop that only parked fibers hold up says so after it */
-#define GRACE WEFT_SEC      /* what was cancelled has so long to end */
+#define LOOK_EVERY (100 * WEFT_US)
+#define LOOK_RARELY (3600 * WEFT_SEC) /* the longest look_every: a longer one may not fit in the counter's units */
+#define GRACE WEFT_SEC                /* what was cancelled has so long to end */
 
 int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
 {
@@ -39,12 +43,14 @@ int wf_sched_read_opts(weft_sched_opts *mine, const weft_sched_opts *theirs)
     if (!mine->policy)
         mine->policy = &weft_fifo;
     if (!mine->name)
-        mine->name = "weft";
+        mine->name = WF_SCHED_NAME;
     bool fifo = mine->policy == &weft_fifo;
     if (mine->threads > MOST_THREADS || (mine->stack != 0 && mine->stack < WEFT_STACK_MIN) ||
         (mine->dispatch != WEFT_QUEUE && mine->dispatch != WEFT_DIRECT) || (mine->dispatch == WEFT_DIRECT && !fifo) ||
-        mine->io < WEFT_IO_AUTO || mine->io > WEFT_IO_URING)
+        mine->io < WEFT_IO_AUTO || mine->io > WEFT_IO_URING || mine->look_every < 0)
         return -EINVAL;
+    if (mine->look_every == 0)
+        mine->look_every = LOOK_EVERY;
     if (!fifo && (!mine->policy->begin || !mine->policy->end || !mine->policy->push || !mine->policy->pop))
         return -EINVAL;
     return 0;
@@ -58,6 +64,7 @@ static void free_worker(weft_sched *s, struct wf_worker *w)
         wf_timers_drop(w->timers);
     if (w->driver.io)
         w->driver.io->ops->drop(w->driver.io);
+    wf_ring_free(&w->ring);
     wf_sys_free(w);
 }
 
@@ -67,10 +74,12 @@ static struct wf_worker *new_worker(weft_sched *s, unsigned index, const weft_sc
     if (!w)
         return NULL;
     memset(w, 0, sizeof *w);
+    wf_ring_init(&w->ring);
     w->sched = s;
     w->index = index;
     w->solo = s->workers == 1;
     w->round = s->policy == &weft_fifo && s->dispatch == WEFT_QUEUE ? 0 : WF_ROUND_ALWAYS;
+    w->look_ns = o->look_every < LOOK_RARELY ? o->look_every : LOOK_RARELY;
     w->random = index * 2654435761u + 1;
     w->now = wf_clock_now();
     wf_wheel_init(&w->wheel, w->now);
@@ -92,6 +101,8 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
     struct wf_thread *t = wf_thread_now();
     weft_sched_opts o;
     int rc = out ? wf_sched_read_opts(&o, opts) : -EINVAL;
+    if (rc == 0 && o.end_with_first)
+        rc = -EINVAL;
     if (rc != 0)
         return rc;
     if (o.use_caller && t->fiber)
@@ -114,6 +125,7 @@ int weft_sched_new(weft_sched **out, const weft_sched_opts *opts)
     s->warm_max = o.warm_max;
     s->class = (uint16_t) class;
     s->policy = o.policy;
+    s->born = wf_clock_now();
     s->maker = pthread_self();
     wf_barrier_init();
     for (unsigned i = 0; i < s->workers; i++) {
@@ -158,7 +170,8 @@ static void *worker_thread(void *arg)
     warm_up(w);
     while (!wf_load_acquire(&w->sched->gate)) /* pairs with open_gate */
         wf_futex_wait(&w->sched->gate, 0, INT64_MAX);
-    wf_worker_loop(w, WF_UNTIL_OVER, INT64_MAX);
+    if (!wf_load_acquire(&w->sched->over)) /* else the start has failed, and its timers are not to fire */
+        wf_worker_loop(w, WF_UNTIL_OVER, INT64_MAX);
     wf_worker_leave(w);
     if (w->sched->orphan)
         exit(0); /* helpers may be left, and nobody waits for us */
@@ -201,6 +214,7 @@ static void end_threads(weft_sched *s)
 static int make_threads(weft_sched *s)
 {
     wf_store(&s->gate, 0);
+    wf_own_prepare();
     for (unsigned i = s->use_caller ? 1 : 0; i < s->workers; i++) {
         struct wf_worker *w = s->worker[i];
         int rc = wf_sys_thread(&w->id, worker_thread, w);
@@ -229,7 +243,7 @@ int weft_sched_start(weft_sched *s)
         return s->workers > 0 ? -EALREADY : -ESHUTDOWN;
     if (s->use_caller && s->warm > 0 && s->worker[0]->thread == wf_thread_now())
         warm_up(s->worker[0]);
-    s->told = false;
+    wf_store(&s->told, 0);
     wf_store(&s->cancels, 0);
     for (unsigned i = 0; i < s->workers; i++) {
         s->worker[i]->cancelled_to = 0;
@@ -246,7 +260,8 @@ int weft_sched_start(weft_sched *s)
     return rc;
 }
 
-bool wf_sched_is_empty(const weft_sched *s)
+/* Fibers that have not ended, and timers that are to fire once. */
+static uint64_t left(const weft_sched *s)
 {
     /*
      * Ended ones are counted first: both only grow and no fiber ends before it was spawned, so if the sums are equal
@@ -258,7 +273,17 @@ bool wf_sched_is_empty(const weft_sched *s)
         ended += wf_load_acquire(&s->worker[i]->counts.ended) + wf_load_acquire(&s->worker[i]->timers->settled);
     for (unsigned i = 0; i < s->workers; i++)
         spawned += wf_load_acquire(&s->worker[i]->counts.spawned) + wf_load_acquire(&s->worker[i]->timers->awaited);
-    return ended == spawned + wf_load_acquire(&s->spawned_outside);
+    return spawned + wf_load_acquire(&s->spawned_outside) - ended;
+}
+
+bool wf_sched_is_empty(const weft_sched *s)
+{
+    return left(s) == 0;
+}
+
+bool wf_sched_has_one(const weft_sched *s)
+{
+    return left(s) == 1;
 }
 
 /* Waits for the last fiber's end on a thread, or in a fiber of another scheduler, that is not a worker of this one. */
@@ -283,14 +308,36 @@ static int await_empty(weft_sched *s, int64_t deadline)
     return rc;
 }
 
-/* Until no fiber is left: by working, if the caller is worker 0. */
+/* Works as worker 0, which the caller is. */
+static int work_until(weft_sched *s, enum wf_until until, int64_t deadline)
+{
+    wf_add(&s->empty_wanted, 1);
+    int rc = wf_worker_loop(s->worker[0], until, deadline);
+    wf_add(&s->empty_wanted, (uint32_t)-1);
+    return rc;
+}
+
+/* Waits until no fiber is left: by working, if the caller is worker 0. */
+static int drain_until(weft_sched *s, int64_t deadline)
+{
+    return s->use_caller ? work_until(s, WF_UNTIL_EMPTY, deadline) : await_empty(s, deadline);
+}
+
+void wf_sched_run_first(weft_sched *s)
+{
+    wf_stuck_wait_begin(s);
+    work_until(s, WF_UNTIL_FIRST, INT64_MAX);
+    wf_stuck_wait_end(s);
+}
+
 static int drain(weft_sched *s, int64_t deadline)
 {
-    if (!s->use_caller)
-        return await_empty(s, deadline);
-    wf_add(&s->empty_wanted, 1);
-    int rc = wf_worker_loop(s->worker[0], WF_UNTIL_EMPTY, deadline);
-    wf_add(&s->empty_wanted, (uint32_t)-1);
+    bool endless = deadline == INT64_MAX && !wf_thread_now()->fiber; /* else its thread may have other things to do */
+    if (endless)
+        wf_stuck_wait_begin(s);
+    int rc = drain_until(s, deadline);
+    if (endless)
+        wf_stuck_wait_end(s);
     return rc;
 }
 
@@ -323,52 +370,11 @@ int weft_sched_run(weft_sched *s, weft_time deadline)
     return wf_sched_is_empty(s) ? 0 : -EAGAIN;
 }
 
-struct waits {
-    const weft_sched *of;
-    bool have_deadline;
-};
-
-static void note_deadline(weft_fiber *f, void *arg)
-{
-    struct waits *waits = arg;
-    if (wf_load(&f->state) == WEFT_FIBER_PARKED && wf_load(&f->sched) == waits->of)
-        waits->have_deadline |= wf_load(&f->until) != INT64_MAX;
-}
-
-/* Whether only parked fibers are left, with nothing that would wake them. */
-static bool is_stuck(const weft_sched *s)
-{
-    size_t watches = 0;
-    for (unsigned i = 0; i < s->workers; i++) {
-        const struct wf_worker *w = s->worker[i];
-        bool caller = i == 0 && s->use_caller; /* it is here, asking */
-        if ((!caller && !wf_load(&w->driver.asleep)) || !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0)
-            return false;
-        if (wf_load(&w->timers->awaited) != wf_load(&w->timers->settled))
-            return false;
-        watches += wf_load(&w->counts.watches);
-    }
-    if (watches != 0 || wf_load(&s->injected.count) != 0)
-        return false;
-    struct waits waits = {.of = s};
-    wf_fork_look();
-    wf_pool_walk(note_deadline, &waits);
-    return !waits.have_deadline;
-}
-
-static void tell_once(weft_sched *s)
-{
-    if (s->told || !is_stuck(s))
-        return;
-    s->told = true;
-    fprintf(stderr, "weft: weft_sched_stop of \"%s\" waits for fibers that nothing in it can wake:\n", s->name);
-    wf_dump(stderr, s);
-}
-
 static void cancel_all(weft_sched *s)
 {
     wf_add(&s->cancels, 1);
-    wf_fence(); /* pairs with wf_idle's */
+    wf_fence(); /* pairs with wf_idle's and take_nudge's */
+    wf_sched_nudge(s);
     for (unsigned i = 0; i < s->workers; i++)
         wf_driver_wake(&s->worker[i]->driver);
 }
@@ -376,16 +382,16 @@ static void cancel_all(weft_sched *s)
 /* In steps, so that what holds it up can be told. */
 static int drain_and_tell(weft_sched *s, int64_t deadline)
 {
-    int64_t tell_at = wf_clock_now() + TELL_AFTER;
+    int64_t tell_at = wf_clock_now() + WF_STUCK_AFTER;
     for (;;) {
-        int64_t step = s->told ? INT64_MAX : tell_at;
+        int64_t step = wf_load(&s->told) ? INT64_MAX : tell_at;
         int rc = drain(s, step < deadline ? step : deadline);
         int64_t now = wf_clock_now();
         if (rc != -ETIMEDOUT || now >= deadline) /* also if the caller is a fiber that was cancelled */
             return rc;
         if (now >= tell_at) {
-            tell_once(s);
-            tell_at = now + TELL_AFTER;
+            wf_stuck_look_stopping(s);
+            tell_at = now + WF_STUCK_AFTER;
         }
     }
 }
@@ -415,7 +421,16 @@ static int begin_stop(weft_sched *s)
     return rc;
 }
 
-int weft_sched_stop(weft_sched *s, weft_time deadline)
+/* Names the fibers that were cancelled and have not ended. */
+static void name_all(weft_sched *s, int64_t grace)
+{
+    fprintf(stderr, "weft: weft_run of \"%s\" waits for fibers that have ignored their cancel for %.3f s:\n", s->name,
+            (double)grace / 1e9);
+    wf_dump(stderr, s, false);
+}
+
+/* `grace`: fibers that are cancelled at the deadline have so long to end. `name`: name those that have not. */
+static int stop(weft_sched *s, int64_t deadline, int64_t grace, bool name)
 {
     if (!s)
         return -EINVAL;
@@ -439,10 +454,15 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
     for (unsigned i = 0; i < s->workers; i++)
         wf_timers_allow(s->worker[i]->timers, WF_TIMERS_CLOSING);
     open_gate(s);
-    rc = drain_and_tell(s, deadline.ns);
+    rc = drain_and_tell(s, deadline);
     if (rc == -ETIMEDOUT) {
         cancel_all(s);
-        rc = drain(s, wf_clock_now() + GRACE);
+        int64_t ends;
+        if (__builtin_add_overflow(wf_clock_now(), grace, &ends))
+            ends = INT64_MAX;
+        rc = drain(s, ends);
+        if (rc == -ETIMEDOUT && name)
+            name_all(s, grace);
     }
     if (rc == 0) {
         end_threads(s);
@@ -456,18 +476,60 @@ int weft_sched_stop(weft_sched *s, weft_time deadline)
     return rc;
 }
 
-/* Work that was given to it and never ran. */
-static void drop_queued(weft_sched *s)
+int weft_sched_stop(weft_sched *s, weft_time deadline)
 {
-    for (weft_fiber *f; (f = wf_fifo_pop(&s->injected)) != NULL;)
-        wf_fiber_drop(f);
+    return stop(s, deadline.ns, GRACE, false);
+}
+
+int wf_sched_stop_now(weft_sched *s, weft_span grace)
+{
+    return stop(s, INT64_MIN, grace == 0 ? GRACE : grace < 0 ? 0 : grace, true);
+}
+
+static void drop(weft_fiber *f)
+{
+    if (wf_load(&wf_pending_ops))
+        wf_load(&wf_pending_ops)->drop(f);
+    wf_fiber_drop(f);
+}
+
+/* How many there were. */
+static uint64_t drop_queued(weft_sched *s)
+{
+    uint64_t count = 0;
+    for (weft_fiber *f; (f = wf_fifo_pop(&s->injected)) != NULL; count++)
+        drop(f);
     for (unsigned i = 0; i < s->workers; i++) {
         struct wf_inbox_node *next = wf_inbox_take_all(&s->worker[i]->inbox);
         for (struct wf_inbox_node *node = next; node; node = next) {
             next = node->next;
-            wf_fiber_drop(WF_FIBER_OF(node, link));
+            if (node == &s->worker[i]->nudge)
+                continue;
+            drop(WF_FIBER_OF(node, link));
+            count++;
         }
     }
+    return count;
+}
+
+/*
+ * Work that was given to it and never ran. What is pending comes to an inbox when it is cancelled here, or by another
+ * thread that may just be about to send it.
+ */
+static void drop_all(weft_sched *s)
+{
+    uint64_t given = s->life == WF_NEW ? wf_load(&s->spawned_outside) : 0; /* one that has stopped has none left */
+    for (uint64_t dropped = drop_queued(s); dropped < given; dropped += drop_queued(s)) {
+        wf_pending_cancel_all(s);
+        sched_yield();
+    }
+}
+
+/* A fiber that has ended, and that nobody has joined, outlives its scheduler. */
+static void forget_worker(weft_fiber *f, void *s)
+{
+    if (wf_load(&f->sched) == s)
+        wf_store(&f->home, NULL);
 }
 
 int weft_sched_free(weft_sched *s)
@@ -481,11 +543,12 @@ int weft_sched_free(weft_sched *s)
         return -EBUSY;
     wf_fork_look();
     wf_fork_unlist(s);
-    drop_queued(s);
+    drop_all(s);
     if (s->use_caller)
         wf_worker_leave(s->worker[0]);
     while (wf_load_acquire(&s->senders) != 0) /* pairs with wf_worker_send */
         sched_yield();
+    wf_pool_walk(forget_worker, s);
     for (unsigned i = 0; i < s->made; i++)
         free_worker(s, s->worker[i]);
     wf_sys_free(s);

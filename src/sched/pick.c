@@ -7,36 +7,34 @@
 #include "base/clock.h"
 #include "coro/coro.h"
 #include "sched/idle.h"
+#include "sched/lookout.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
+#include "sched/starved.h"
 #include "sched/wait.h"
 
-#define INJECT_EVERY 61 /* passes after which the injection queue comes first */
+#define INJECT_EVERY 61 /* passes after which a worker that is busy takes from the injection queue */
 
-static inline bool push_to_ring(struct wf_worker *w, weft_fiber *f)
+/* The ring is full. If it cannot grow, the fiber goes to the injection queue, where all workers see it. */
+WF_COLD static void push_to_larger(struct wf_worker *w, weft_fiber *f)
 {
-    uint32_t tail = wf_load(&w->ring.tail), turn = f->turn;
-    if (wf_unlikely(!wf_ring_push(&w->ring, f)))
-        return false;
-    w->ring_turn[tail % WF_RING_SIZE] = turn; /* f may be another worker's by now */
-    return true;
+    weft_sched *s = w->sched;
+    if (wf_ring_grow(&w->ring)) {
+        wf_ring_push(&w->ring, f, f->turn);
+        return;
+    }
+    wf_lock(&s->lock);
+    wf_fifo_push(&s->injected, f);
+    wf_unlock(&s->lock);
+    wf_fence(); /* pairs with take_nudge's */
+    wf_sched_nudge(s);
 }
 
-/* What did not fit into the ring goes there, oldest first, as it empties. */
-WF_COLD static void refill_ring(struct wf_worker *w)
-{
-    for (uint32_t room = WF_RING_SIZE - wf_ring_count(&w->ring); w->waiting.first && room > 0; room--)
-        push_to_ring(w, wf_fifo_pop(&w->waiting)); /* only we fill it, so there is room */
-}
-
-/* To the ring, for anybody to take; while that is full, to those who wait for a place in it. */
+/* To the ring, for anybody to take. */
 static void offer(struct wf_worker *w, weft_fiber *f)
 {
-    if (wf_unlikely(w->waiting.first != NULL || !push_to_ring(w, f))) {
-        wf_fifo_push(&w->waiting, f);
-        if (wf_ring_count(&w->ring) <= WF_RING_SIZE / 2)
-            refill_ring(w);
-    }
+    if (wf_unlikely(!wf_ring_push(&w->ring, f, f->turn)))
+        push_to_larger(w, f);
     wf_barrier_light(); /* pairs with wf_idle's */
     wf_sched_wake_one(w->sched);
 }
@@ -55,6 +53,19 @@ static inline void push_last(struct wf_worker *w, weft_fiber *f)
         wf_fifo_push(&w->queue, f);
 }
 
+/* f is to run next here, or on another worker if the fiber that runs here goes on for long. */
+WF_NOINLINE static void offer_next(struct wf_worker *w, weft_fiber *f)
+{
+    weft_fiber *before = wf_worker_take_offered(w);
+    wf_store(&w->offers, w->offers + 1);
+    wf_store_release(&w->offered, f); /* pairs with wf_lookout_take */
+    wf_barrier_light();               /* pairs with wf_idle's, and with that of a lookout that gives up */
+    if (!wf_load(&w->sched->lookout))
+        wf_sched_wake_one(w->sched);
+    if (before)
+        push_last(w, before);
+}
+
 static void push_to_set(struct wf_worker *w, weft_fiber *f, enum weft_why why)
 {
     wf_store(&f->home, w);
@@ -62,7 +73,8 @@ static void push_to_set(struct wf_worker *w, weft_fiber *f, enum weft_why why)
     w->sched->policy->push(w->set, f, why, (weft_time){wf_clock_now()});
 }
 
-void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
+/* As wf_worker_push, for the next of what came to the inbox. */
+static inline void push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
 {
     wf_store(&f->state, WEFT_FIBER_READY);
     if (wf_unlikely(w->set))
@@ -71,27 +83,71 @@ void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
         push_last(w, f);
 }
 
-void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
+/* To the queue, from which nobody steals: there it needs no mark, and is free once it has run. */
+static void keep(struct wf_worker *w, weft_fiber *f)
+{
+    f->named = 0;
+    f->turn = w->turn++;
+    wf_fifo_push(&w->queue, f);
+}
+
+/* What others have sent came before what this worker is given now, and has the earlier turns. */
+WF_COLD static void gather_and_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
+{
+    wf_pick_gather(w);
+    push(w, f, why);
+}
+
+void wf_worker_push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
+{
+    if (wf_unlikely(!wf_inbox_is_empty(&w->inbox)))
+        gather_and_push(w, f, why);
+    else
+        push(w, f, why);
+}
+
+void wf_worker_keep(struct wf_worker *w, weft_fiber *f)
+{
+    wf_pick_gather(w); /* as above */
+    keep(w, f);
+}
+
+WF_COLD static void go_where_named(struct wf_worker *w, weft_fiber *f)
+{
+    struct wf_worker *to = w->sched->worker[f->named - 1];
+    if (to == w) {
+        keep(w, f);
+    } else {
+        wf_store(&f->home, to);
+        wf_worker_send(to, f); /* with its mark, for wf_pick_gather */
+    }
+}
+
+/* `sent`: by its inbox, so that neither the fiber that runs now woke it nor an event. */
+static inline __attribute__((always_inline)) void woken(struct wf_worker *w, weft_fiber *f, bool sent)
 {
     bool timed_out = false;
     if (f->until != INT64_MAX) {
         timed_out = !f->timed;
         wf_deadline_end(w, f);
+    } else if (wf_unlikely(f->deaf)) {
+        wf_deadline_end(w, f); /* its shield's */
     }
     wf_store(&f->state, WEFT_FIBER_READY);
-    uint16_t forward = wf_load(&f->forward);
-    if (wf_unlikely(forward)) {
-        struct wf_worker *to = w->sched->worker[forward - 1];
-        wf_store(&f->forward, 0);
-        wf_store(&f->home, to);
-        wf_worker_send(to, f);
+    if (wf_unlikely(f->named)) {
+        go_where_named(w, f);
     } else if (wf_unlikely(w->set)) {
         push_to_set(w, f, WEFT_WHY_WAKE);
-    } else if ((timed_out && !may_move(w, f)) || ((timed_out || w->polls) && w->sched->dispatch == WEFT_DIRECT)) {
+    } else if ((timed_out && !may_move(w, f)) ||
+               ((timed_out || (!sent && w->polls)) && w->sched->dispatch == WEFT_DIRECT)) {
         f->turn = w->turn++;
         w->round |= WF_ROUND_SLEEPERS;
         wf_fifo_push(&w->direct, f);
-    } else if (w->thread && w->thread->fiber) { /* a fiber of ours woke it */
+    } else if (!sent && w->thread && w->thread->fiber) { /* a fiber of ours woke it */
+        if (wf_unlikely(f->flags & WEFT_MIGRATE) && may_move(w, f)) {
+            offer_next(w, f);
+            return;
+        }
         weft_fiber *before = w->slot;
         wf_store(&w->slot, f);
         if (before)
@@ -99,6 +155,11 @@ void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
     } else {
         push_last(w, f);
     }
+}
+
+void wf_worker_woken(struct wf_worker *w, weft_fiber *f)
+{
+    woken(w, f, false);
 }
 
 void wf_worker_send(struct wf_worker *w, weft_fiber *f)
@@ -115,40 +176,73 @@ void wf_worker_send(struct wf_worker *w, weft_fiber *f)
         wf_add(&s->senders, (uint32_t)-1); /* pairs with weft_sched_free */
 }
 
+void wf_worker_nudge(struct wf_worker *w)
+{
+    if (wf_load(&w->nudged) == 0 && wf_exchange(&w->nudged, 1) == 0)
+        wf_inbox_push(&w->inbox, &w->nudge);
+}
+
+void wf_sched_nudge(weft_sched *s)
+{
+    for (unsigned i = 0; i < s->workers; i++) {
+        if (wf_load(&s->worker[i]->driver.asleep) == WF_UP) /* else it looks before it sleeps, or the caller wakes it */
+            wf_worker_nudge(s->worker[i]);
+    }
+}
+
+/*
+ * The nudge has come: the worker looks around in its next pass. A thread that finds `nudged` set relies on that look to
+ * see what the thread has published. So that thread reads `nudged` after a fence, and here a fence stands between the
+ * store to `nudged` and the look.
+ */
+WF_COLD static void take_nudge(struct wf_worker *w)
+{
+    wf_store_release(&w->nudged, 0); /* pairs with the exchange of wf_worker_nudge: we have read the node's `next` */
+    wf_fence();                      /* pairs with the fence before wf_worker_nudge */
+    w->inject_at = w->tick;
+    w->round |= WF_ROUND_TIMED;
+    w->counted = wf_counter() - w->look_span.units;
+}
+
 void wf_pick_gather(struct wf_worker *w)
 {
     struct wf_inbox_node *next = wf_inbox_take_all(&w->inbox);
     for (struct wf_inbox_node *node = next; node; node = next) {
         next = node->next;
+        if (wf_unlikely(node == &w->nudge)) {
+            take_nudge(w);
+            continue;
+        }
         weft_fiber *f = WF_FIBER_OF(node, link);
         if (wf_load(&f->state) == WEFT_FIBER_PARKED)
-            wf_worker_woken(w, f);
+            woken(w, f, true);
+        else if (f->named)
+            keep(w, f);
         else
-            wf_worker_push(w, f, f->coro ? WEFT_WHY_WAKE : WEFT_WHY_NEW);
+            push(w, f, f->coro ? WEFT_WHY_WAKE : WEFT_WHY_NEW);
     }
 }
 
-/* A share of the injection queue; the first of it is returned. */
-static weft_fiber *take_injected(struct wf_worker *w)
+/* Takes a share of the injection queue, oldest first. */
+static struct wf_fifo take_injected(weft_sched *s)
 {
-    weft_sched *s = w->sched;
+    struct wf_fifo taken = {0};
     if (wf_load(&s->injected.count) == 0)
-        return NULL;
+        return taken;
     wf_lock(&s->lock);
     size_t share = s->injected.count / s->workers + 1;
     share = share < WF_RING_SIZE / 2 ? share : WF_RING_SIZE / 2;
-    weft_fiber *first = wf_fifo_pop(&s->injected);
-    struct wf_fifo rest = {0};
-    for (size_t i = 1; i < share; i++) {
-        weft_fiber *f = wf_fifo_pop(&s->injected);
-        if (!f)
-            break;
-        wf_fifo_push(&rest, f);
-    }
+    for (weft_fiber *f; taken.count < share && (f = wf_fifo_pop(&s->injected)) != NULL;)
+        wf_fifo_push(&taken, f);
     wf_unlock(&s->lock);
-    for (weft_fiber *f; (f = wf_fifo_pop(&rest)) != NULL;)
+    return taken;
+}
+
+/* It has come to this worker now: after all that is here. */
+static void push_taken(struct wf_worker *w, struct wf_fifo *taken)
+{
+    for (weft_fiber *f; (f = wf_fifo_pop(taken)) != NULL;)
         push_last(w, f);
-    return first;
 }
 
 /* Half of what another worker has that may move. */
@@ -162,12 +256,11 @@ static weft_fiber *steal(struct wf_worker *w)
         if (victim == w)
             continue;
         uint32_t before = wf_load(&w->ring.tail);
-        weft_fiber *f = wf_ring_steal(&victim->ring, &w->ring);
+        weft_fiber *f = wf_ring_steal(&victim->ring, &w->ring, w->turn);
         if (!f)
             continue;
         uint32_t more = wf_load(&w->ring.tail) - before;
-        for (uint32_t j = 0; j < more; j++)
-            w->ring_turn[(before + j) % WF_RING_SIZE] = w->turn++;
+        w->turn += more;
         wf_store(&w->counts.stolen, w->counts.stolen + more + 1);
         if (more > 0) {         /* who looked for it on its way from ring to ring has seen nothing */
             wf_barrier_light(); /* pairs with wf_idle's */
@@ -228,14 +321,12 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
     weft_fiber *f = from->first;
     while (!w->solo) {
         uint32_t head = wf_load(&w->ring.head);
-        if (wf_unlikely(w->waiting.first != NULL) && wf_load(&w->ring.tail) - head <= WF_RING_SIZE / 2)
-            refill_ring(w);
         bool ring_has = head != wf_load(&w->ring.tail);
-        if (!ring_has || (f && (int32_t)(w->ring_turn[head % WF_RING_SIZE] - f->turn) >= 0))
+        if (!ring_has || (f && (int32_t)(wf_ring_note(&w->ring, head) - f->turn) >= 0))
             break;
-        weft_fiber *r = wf_ring_pop(&w->ring);
+        weft_fiber *r = wf_ring_pop_at(&w->ring, head);
         if (r)
-            return r; /* else thieves took all of it meanwhile: there may be more to fill it with */
+            return r; /* else thieves took it: the next may be younger than f */
     }
     if (f) {
         pop_from(w, from);
@@ -244,13 +335,24 @@ static inline weft_fiber *pick_first(struct wf_worker *w)
     return f;
 }
 
-static inline weft_fiber *pick_slot(struct wf_worker *w)
+static inline bool has_woken(const struct wf_worker *w)
+{
+    return ((uintptr_t)w->slot | (uintptr_t)wf_load(&w->offered)) != 0;
+}
+
+/* The fiber that the last one woke; NULL: the lookout has taken it. */
+static inline weft_fiber *pick_woken(struct wf_worker *w)
 {
     weft_fiber *f = w->slot;
-    wf_store(&w->slot, NULL);
+    if (wf_likely(f))
+        wf_store(&w->slot, NULL);
+    else if ((f = wf_worker_take_offered(w)) == NULL)
+        return NULL;
     if (++w->slot_streak < WF_SLOT_STREAK)
         return f;
     w->slot_streak = 0;
+    if (!w->queue.first && !w->direct.first && wf_ring_count(&w->ring) == 0)
+        return f; /* it is first and last in the line: no need to wake another worker */
     push_last(w, f);
     return pick_first(w);
 }
@@ -272,9 +374,15 @@ static inline weft_fiber *found(struct wf_worker *w, weft_fiber *f)
 
 WF_COLD static weft_fiber *pick_elsewhere(struct wf_worker *w)
 {
-    weft_fiber *f = take_injected(w);
+    struct wf_fifo taken = take_injected(w->sched);
+    weft_fiber *f = wf_fifo_pop(&taken); /* nothing else is here, so it is the first */
+    push_taken(w, &taken);
     if (!f && !w->solo)
         f = steal(w);
+    if (!f && !w->solo)
+        f = wf_starved_steal(w);
+    if (!f && w->lookout)
+        f = wf_lookout_take(w);
     return f ? found(w, f) : NULL;
 }
 
@@ -289,34 +397,21 @@ weft_fiber *wf_pick(struct wf_worker *w)
     if (wf_unlikely(w->direct.first) && goes_first(w))
         return found(w, pop_from(w, &w->direct));
     if (wf_unlikely((int32_t)(w->tick - w->inject_at) >= 0)) {
+        struct wf_fifo taken = take_injected(w->sched);
         w->inject_at = w->tick + INJECT_EVERY;
-        if ((f = take_injected(w)) != NULL)
-            return found(w, f);
+        push_taken(w, &taken);
     }
-    if (w->slot)
-        return pick_slot(w);
+    if (has_woken(w) && (f = pick_woken(w)) != NULL)
+        return f;
     w->slot_streak = 0;
     f = pick_first(w);
     return wf_likely(f) ? found(w, f) : pick_elsewhere(w);
 }
 
-void wf_pick_leave(struct wf_worker *w)
-{
-    weft_sched *s = w->sched;
-    if (!w->waiting.first)
-        return;
-    wf_lock(&s->lock);
-    for (weft_fiber *f; (f = wf_fifo_pop(&w->waiting)) != NULL;)
-        wf_fifo_push(&s->injected, f);
-    wf_unlock(&s->lock);
-    wf_barrier_light(); /* pairs with wf_idle's */
-    wf_sched_wake_one(s);
-}
-
 size_t wf_pick_here(const struct wf_worker *w)
 {
-    return wf_load(&w->queue.count) + wf_load(&w->waiting.count) + wf_ring_count(&w->ring) +
-           (wf_load(&w->slot) != NULL) + wf_load(&w->set_count) + wf_load(&w->direct.count);
+    return wf_load(&w->queue.count) + wf_ring_count(&w->ring) + (wf_load(&w->slot) != NULL) +
+           (wf_load(&w->offered) != NULL) + wf_load(&w->set_count) + wf_load(&w->direct.count);
 }
 
 bool wf_pick_elsewhere(struct wf_worker *w)
@@ -330,5 +425,5 @@ bool wf_pick_elsewhere(struct wf_worker *w)
         if (s->worker[i] != w && wf_ring_count(&s->worker[i]->ring) > 0)
             return true;
     }
-    return false;
+    return !w->solo && wf_starved_elsewhere(w);
 }

@@ -12,9 +12,6 @@ weft_fiber *wf_pick(struct wf_worker *w);
 /* Puts what came to the inbox where it belongs, so that it counts as ready. */
 void wf_pick_gather(struct wf_worker *w);
 
-/* The worker leaves its loop: what waits for a place in its ring, which nobody can steal, is anybody's. */
-void wf_pick_leave(struct wf_worker *w);
-
 /* How many are ready on this worker. Any thread: what was true a moment ago. */
 size_t wf_pick_here(const struct wf_worker *w);
 

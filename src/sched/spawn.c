@@ -1,12 +1,14 @@
 /*
  * sched/spawn.c: making fibers and giving them to a scheduler. Any thread.
  */
-#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/errno.h"
 #include "base/barrier.h"
 #include "base/options.h"
 #include "base/clock.h"
+#include "base/panic.h"
 #include "sched/hooked.h"
 #include "sched/queue.h"
 #include "sched/pending.h"
@@ -66,6 +68,7 @@ static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *s
 {
     wf_store(&f->home, NULL);
     f->kept_errno = 0;
+    f->deaf = 0; /* the fiber that had the record may have ended in such a section */
     f->class = 0;
     f->flags = wf_hook_flag(&wf_thread_self);
     wf_store(&f->sleeper.phase, WF_AWAKE);
@@ -76,6 +79,7 @@ static inline void begin(weft_fiber *f, uint64_t id, int64_t born, const char *s
     wf_store(&f->site, site);
     wf_store(&f->born, born);
     wf_store(&f->join, joinable ? WF_JOIN_OPEN : WF_JOIN_DETACHED);
+    wf_debug_ready(f);
 }
 
 /* Byte by byte: weft_dump may look. */
@@ -105,8 +109,11 @@ static int take_attr(weft_fiber *f, const weft_attr *a)
     return 0;
 }
 
-/* Which worker it must run on, if any: that of the attributes, that of its shared stack, or under a policy some one. */
-static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker)
+/*
+ * Which worker it must start on, if any: that of the attributes or of the submit, that of its shared stack, or under a policy
+ * some one. It stays there for good, unless a submit names a worker: that is for one turn.
+ */
+static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker, bool for_good)
 {
     struct wf_thread *t = wf_thread_now();
     if (wf_unlikely(s->workers == 0)) /* they were in the parent of a fork */
@@ -125,12 +132,24 @@ static int bind(weft_sched *s, weft_fiber *f, weft_stacks *shared, int worker)
     }
     if (home) {
         f->special = true;
-        f->bound = true;
-        wf_store(&f->home, home);
+        f->bound = for_good || shared || s->policy != &weft_fifo;
+        f->named = f->bound ? 0 : (uint16_t)(home->index + 1);
+        wf_store_release(&f->home, home); /* pairs with weft_join's look at `bound` */
     }
     if (f->class == 0)
         f->class = s->class;
     return 0;
+}
+
+struct wf_worker *wf_sched_next_worker(weft_sched *s)
+{
+    unsigned first = s->use_caller && s->workers > 1;
+    return s->worker[first + wf_add(&s->next_worker, 1) % (s->workers - first)];
+}
+
+bool wf_sched_takes_work(const weft_sched *s)
+{
+    return s->life != WF_DRAINING && s->life != WF_STOPPED;
 }
 
 /* The caller's own fibers may bring work while the scheduler drains; nobody else. */
@@ -139,38 +158,44 @@ static inline bool is_inside(const struct wf_thread *t, const weft_sched *s)
     return t->fiber && t->worker->sched == s;
 }
 
-static void hand_over(struct wf_thread *t, weft_sched *s, weft_fiber *f)
+static void hand_over(struct wf_thread *t, weft_fiber *f)
 {
     struct wf_worker *w = t->worker, *home = wf_load(&f->home);
     wf_store(&w->counts.spawned, w->counts.spawned + 1);
-    (void)s;
-    if (!home || home == w) {
-        wf_worker_push(w, f, WEFT_WHY_NEW);
-    } else {
-        wf_store(&f->state, WEFT_FIBER_READY);
+    wf_store(&f->state, WEFT_FIBER_READY);
+    if (home && home != w)
         wf_worker_send(home, f);
-    }
+    else if (f->named)
+        wf_worker_keep(w, f);
+    else
+        wf_worker_push(w, f, WEFT_WHY_NEW);
 }
 
 static int bring_from_outside(weft_sched *s, weft_fiber *f)
 {
     wf_lock(&s->lock);
-    if (s->life == WF_DRAINING || s->life == WF_STOPPED) {
+    if (!wf_sched_takes_work(s)) {
         wf_unlock(&s->lock);
         return -ESHUTDOWN;
     }
-    struct wf_worker *home = wf_load(&f->home);
+    struct wf_worker *to = wf_load(&f->home);
+    if (!to && s->workers == 1)
+        to = s->worker[0]; /* the same door for all that it gets: one order */
     wf_store(&s->spawned_outside, s->spawned_outside + 1);
     wf_store(&f->state, WEFT_FIBER_READY);
-    if (!home)
+    if (!to) {
         wf_fifo_push(&s->injected, f);
+        wf_add(&s->senders, 1); /* the fiber may end, and with it the scheduler, before we have told of it */
+    }
     wf_unlock(&s->lock);
-    if (home) {
-        wf_worker_send(home, f);
+    if (to) {
+        wf_worker_send(to, f);
         return 0;
     }
-    wf_fence(); /* pairs with wf_idle's */
+    wf_fence(); /* pairs with wf_idle's and take_nudge's */
+    wf_sched_nudge(s);
     wf_sched_wake_one(s);
+    wf_add(&s->senders, (uint32_t)-1); /* pairs with weft_sched_free */
     return 0;
 }
 
@@ -179,7 +204,7 @@ static int give(weft_sched *s, weft_fiber *f)
     struct wf_thread *t = wf_thread_now();
     wf_store(&f->sched, s);
     if (is_inside(t, s)) {
-        hand_over(t, s, f);
+        hand_over(t, f);
         return 0;
     }
     return bring_from_outside(s, f);
@@ -189,6 +214,8 @@ void wf_fiber_drop(weft_fiber *f)
 {
     if (f->shared)
         wf_shared_unbind(f->shared);
+    if (wf_load(&f->sleeper.bits) & WF_KNOWN)
+        wf_pool_forget(f);
     wf_fiber_release(NULL, f);
 }
 
@@ -212,7 +239,7 @@ static int spawn(weft_sched *s, weft_fiber **out, const weft_attr *attr, const c
         return -ENOMEM;
     rc = attr ? take_attr(f, &a) : 0;
     if (rc == 0)
-        rc = bind(s, f, a.shared, a.worker);
+        rc = bind(s, f, a.shared, a.worker, true);
     if (rc == 0) {
         weft_fiber *made = f;
         rc = give(s, f);
@@ -224,33 +251,83 @@ static int spawn(weft_sched *s, weft_fiber **out, const weft_attr *attr, const c
     return rc;
 }
 
-void (*wf_pending_cancel)(weft_fiber *f);
+const struct wf_pending_ops *wf_pending_ops;
 
-int wf_pending_new(weft_fiber **out, const char *site, struct wf_worker *w, weft_fn *fn, void *arg)
+int wf_pending_new(weft_fiber **out, const char *site, weft_fn *fn, void *arg)
 {
     weft_fiber *f = new_record(site, fn, arg, false);
     if (!f)
         return -ENOMEM;
-    f->class = w->sched->class;
     f->special = true;
-    f->bound = true;
-    wf_store(&f->sched, w->sched);
-    wf_store(&f->home, w);
-    wf_store(&f->state, WEFT_FIBER_NEW);
-    wf_store(&w->counts.spawned, w->counts.spawned + 1);
     *out = f;
     return 0;
 }
 
+void wf_pending_discard(weft_fiber *f)
+{
+    wf_fiber_release(NULL, f);
+}
+
+static void bind_pending(weft_fiber *f, struct wf_worker *w)
+{
+    f->class = w->sched->class;
+    f->bound = true;
+    wf_store(&f->sched, w->sched);
+    wf_store(&f->home, w);
+    wf_store_release(&f->state, WEFT_FIBER_NEW); /* pairs with cancel_if_ours and cancel_if_of: what it is */
+}
+
+void wf_pending_bind(weft_fiber *f, struct wf_worker *w)
+{
+    bind_pending(f, w);
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+}
+
+void wf_pending_bring(weft_fiber *f, struct wf_worker *w)
+{
+    bind_pending(f, w);
+    wf_store(&w->sched->spawned_outside, w->sched->spawned_outside + 1);
+}
+
 void wf_pending_start(weft_fiber *f)
 {
+    const struct wf_thread *t = wf_thread_now();
     struct wf_worker *home = wf_load(&f->home);
-    if (wf_thread_now()->worker == home) {
+    if (t->worker == home && (t->fiber || home->works)) {
         wf_worker_push(home, f, WEFT_WHY_NEW);
-    } else {
+    } else { /* worker 0 of use_caller too, while it is away: what is given to one that never ran is in its inboxes */
         wf_store(&f->state, WEFT_FIBER_READY);
         wf_worker_send(home, f);
     }
+}
+
+static void cancel_if_of(weft_fiber *f, void *arg)
+{
+    bool pending = wf_load_acquire(&f->state) == WEFT_FIBER_NEW; /* pairs with bind_pending */
+    if (pending && wf_load(&f->sched) == arg)
+        wf_load(&wf_pending_ops)->cancel(f);
+}
+
+void wf_pending_cancel_all(weft_sched *s)
+{
+    if (wf_load(&wf_pending_ops))
+        wf_pool_walk(cancel_if_of, s);
+}
+
+/* Prints a line, once in a process, for programs that ignore the result of weft_go. */
+static WF_COLD int no_runtime(const char *site)
+{
+    static uint32_t told; /* atomic */
+    char line[512];
+    if (wf_exchange(&told, 1u) != 0)
+        return -ENXIO;
+    snprintf(
+        line, sizeof line,
+        "weft: weft_go at %.200s: there is no runtime, so nothing runs: call weft_run first, or weft_sched_go with a "
+        "scheduler of your own (said once)\n",
+        site ? site : "?");
+    wf_say(line);
+    return -ENXIO;
 }
 
 /* On the current scheduler, or that of weft_run. */
@@ -263,9 +340,9 @@ static int spawn_here(weft_fiber **out, const weft_attr *attr, const char *site,
     if (t->worker)
         return spawn(t->worker->sched, out, attr, site, fn, arg);
     weft_sched *s = wf_sched_hold_default();
-    int rc = s ? spawn(s, out, attr, site, fn, arg) : fn ? -ENXIO : -EINVAL;
+    int rc = s ? spawn(s, out, attr, site, fn, arg) : -EINVAL;
     wf_sched_let_default_go();
-    return rc;
+    return s || !fn ? rc : no_runtime(site);
 }
 
 /* The common way calls little: in a fiber, with a record and an id at hand, nothing special about the scheduler. */
@@ -349,7 +426,7 @@ static int submit_new(weft_sched *s, weft_fiber *f, int worker)
     uint32_t fresh = WEFT_FIBER_NEW;
     if (!wf_cas(&f->state, &fresh, WEFT_FIBER_READY))
         return -EBUSY; /* somebody else submits it */
-    int rc = bind(s, f, f->pool, worker);
+    int rc = bind(s, f, f->pool, worker, false);
     if (rc == 0) {
         rc = give(s, f);
         if (rc != 0 && f->shared)
@@ -358,6 +435,7 @@ static int submit_new(weft_sched *s, weft_fiber *f, int worker)
     if (rc != 0) {
         f->shared = NULL;
         f->bound = false;
+        f->named = 0;
         wf_store(&f->home, NULL);
         wf_store(&f->state, WEFT_FIBER_NEW);
     }
@@ -366,14 +444,13 @@ static int submit_new(weft_sched *s, weft_fiber *f, int worker)
 
 static int submit_parked(weft_sched *s, weft_fiber *f, int worker)
 {
-    struct wf_worker *home = wf_load(&f->home);
-    if (wf_load(&f->sched) != s)
+    struct wf_worker *on = worker > 0 ? s->worker[worker - 1] : NULL;
+    bool moves = s->workers > 1 && !f->bound && f->flags & WEFT_MIGRATE; /* else nobody can steal it */
+    if (wf_load(&f->sched) != s || (on && on != wf_load(&f->home) && !moves))
         return -EPERM;
-    if (worker > 0 && s->worker[worker - 1] != home && (f->bound || !(f->flags & WEFT_MIGRATE)))
-        return -EPERM;
-    if (wf_load(&f->sleeper.phase) != WF_PARKED)
+    if (!wf_is_parked(wf_load(&f->sleeper.phase)))
         return -EBUSY;
-    return wf_unpark_on(f, worker > 0 ? s->worker[worker - 1] : home) ? 0 : -EBUSY;
+    return wf_unpark_on(f, moves ? on : NULL) ? 0 : -EBUSY;
 }
 
 int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker)
@@ -381,6 +458,7 @@ int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker)
     wf_slice_here();
     if (!s || !f || worker < 0 || worker > (int)s->workers)
         return -EINVAL;
+    wf_debug_handle(__func__, f);
     wf_fork_look();
     switch (wf_load(&f->state)) {
     case WEFT_FIBER_NEW:

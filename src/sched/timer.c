@@ -3,8 +3,7 @@
  */
 #include "sched/timer.h"
 
-#include <errno.h>
-
+#include "base/errno.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "sched/alive.h"
@@ -72,15 +71,13 @@ static inline weft_timer *lock_with_memory(struct wf_timers *ts)
     return t;
 }
 
-/* By one who is no fiber. */
+/* By who is no fiber of it. */
 static int add_to(weft_timer *t, weft_sched *s, struct order o, weft_timer **out)
 {
-    unsigned first = s->use_caller && s->workers > 1; /* worker 0 of use_caller may be away for long */
-    unsigned turn = wf_add(&s->next_worker, 1);
     int rc = -ESHUTDOWN;
     wf_lock(&s->lock); /* of `life` */
-    if (s->life != WF_DRAINING && s->life != WF_STOPPED) {
-        struct wf_timers *ts = s->worker[first + turn % (s->workers - first)]->timers;
+    if (wf_sched_takes_work(s)) {
+        struct wf_timers *ts = wf_sched_next_worker(s)->timers;
         wf_lock(&ts->lock);
         rc = add(t, ts, o, out);
         wf_unlock(&ts->lock);
@@ -89,13 +86,13 @@ static int add_to(weft_timer *t, weft_sched *s, struct order o, weft_timer **out
     return rc;
 }
 
-/* `w`: the caller is worker 0 of its scheduler; or NULL. */
-WF_NOINLINE static int add_from_outside(const struct wf_worker *w, struct order o, weft_timer **out)
+/* By who is no fiber of `to`; NULL: that is the one that weft_run started. */
+WF_NOINLINE static int add_from_outside(weft_sched *to, struct order o, weft_timer **out)
 {
     weft_timer *t = wf_sys_malloc(sizeof *t);
     int rc = -ENOMEM;
-    if (t && w) {
-        rc = add_to(t, w->sched, o, out);
+    if (t && to) {
+        rc = add_to(t, to, o, out);
     } else if (t) {
         weft_sched *s = wf_sched_hold_default();
         rc = s ? add_to(t, s, o, out) : -ENXIO;
@@ -116,26 +113,50 @@ WF_COLD static int could_not(int rc, weft_timer *t, weft_alive *cond)
     return rc;
 }
 
+/* Whether it can be done at all: 0, and the condition is known to one more; or a negative errno. */
+static inline __attribute__((always_inline)) int begin_order(struct order *o)
+{
+    if (!o->fn || (o->recurring && o->period <= 0))
+        return -EINVAL;
+    if (o->cond && wf_alive_is_dropped(o->cond))
+        return -ESRCH;
+    if (o->cond)
+        wf_alive_know(o->cond);
+    o->now = wf_clock_now();
+    return 0;
+}
+
 WF_ENTRY int weft_timer_new(weft_timer **out, weft_span period, bool recurring, weft_alive *cond, void (*fn)(void *arg),
                             void *arg)
 {
     const struct wf_thread *me = wf_slice_enter_as();
-    if (!fn || (recurring && period <= 0))
-        return -EINVAL;
-    if (cond && wf_alive_is_dropped(cond))
-        return -ESRCH;
-    if (cond)
-        wf_alive_know(cond);
-    struct order o = {fn, arg, cond, period, wf_clock_now(), recurring};
+    struct order o = {.fn = fn, .arg = arg, .cond = cond, .period = period, .recurring = recurring};
+    int rc = begin_order(&o);
+    if (wf_unlikely(rc != 0))
+        return rc;
     if (!me->fiber)
-        return add_from_outside(me->worker, o, out);
+        return add_from_outside(me->worker ? me->worker->sched : NULL, o, out);
     struct wf_timers *ts = me->worker->timers;
     weft_timer *t = lock_with_memory(ts);
     if (wf_unlikely(!t))
         return could_not(-ENOMEM, NULL, cond);
-    int rc = add(t, ts, o, out);
+    rc = add(t, ts, o, out);
     wf_unlock(&ts->lock);
     return wf_likely(rc == 0) ? 0 : could_not(rc, t, cond);
+}
+
+WF_ENTRY int weft_sched_timer_new(weft_sched *s, weft_timer **out, weft_span period, bool recurring, weft_alive *cond,
+                                  void (*fn)(void *arg), void *arg)
+{
+    const struct wf_thread *me = wf_thread_now();
+    if (!s)
+        return -EINVAL;
+    if (me->fiber && me->worker->sched == s)
+        return weft_timer_new(out, period, recurring, cond, fn, arg);
+    wf_slice_enter();
+    struct order o = {.fn = fn, .arg = arg, .cond = cond, .period = period, .recurring = recurring};
+    int rc = begin_order(&o);
+    return rc != 0 ? rc : add_from_outside(s, o, out);
 }
 
 static int cancel(weft_timer *t)

@@ -10,6 +10,7 @@
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "sched/alive.h"
+#include "sched/finish.h"
 #include "sched/idle.h"
 #include "sched/sched.h"
 #include "sched/timer.h"
@@ -80,9 +81,14 @@ void wf_timers_bring_forward(struct wf_timers *ts, int64_t when)
 {
     struct wf_worker *w = ts->worker;
     wf_store(&ts->next, when);
-    if (!w || wf_thread_now()->worker == w)
+    if (!w)
         return;
-    wf_fence(); /* pairs with wf_idle's */
+    if (wf_thread_now()->worker == w) {
+        w->round |= WF_ROUND_TIMED;
+        return;
+    }
+    wf_fence(); /* pairs with wf_idle's and take_nudge's */
+    wf_worker_nudge(w);
     if (wf_load(&w->sleeps_until) > when)
         wf_driver_wake(&w->driver);
 }
@@ -208,9 +214,13 @@ static void skip_missed(weft_timer *t)
     t->start = t->entry.when - t->period;
 }
 
-static void has_returned(weft_timer *t)
+/* The callback has returned, or ended its fiber. */
+static void is_over(void *arg)
 {
+    weft_timer *t = arg;
     struct wf_timers *ts = t->in;
+    if (t->cond)
+        wf_alive_leave(t->cond);
     if (wf_timer_is_lost(t)) { /* the callback has forked, and this is the child */
         t->runs = false;
         wf_timer_settle_lost(t);
@@ -234,10 +244,10 @@ static void *timer_fiber(void *arg)
 {
     weft_timer *t = arg;
     if (begins(t)) {
+        struct wf_finish step;
+        wf_finish_begin(&step, is_over, t);
         t->fn(t->arg);
-        if (t->cond)
-            wf_alive_leave(t->cond);
-        has_returned(t);
+        wf_finish_end(&step);
     }
     return NULL;
 }

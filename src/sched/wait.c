@@ -1,21 +1,22 @@
 /*
  * sched/wait.c: see wait.h and the picture in fiber/sleeper.h.
  *
- * Why nobody is woken twice. Among wake, timeout and cancel exactly one turns WAITING, DEAF or PARKED into SETTLED, by a
- * compare-and-swap, and only that one makes the sleeper ready. It writes the result in between; the run queue hands it on.
+ * Why nobody is woken twice. Among wake, timeout and cancel exactly one turns WAITING, PARKED or their deaf kinds into
+ * SETTLED, by a compare-and-swap, and only that one makes the sleeper ready. It writes the result in between; the run queue
+ * hands it on.
  *
  * Why nobody is forgotten. A cancel, or a token, that comes before the sleeper waits leaves its bit. It sets the bit and
  * then looks at the phase; the sleeper's worker sets the phase and then looks at the bits. One of them sees the other's
  * write: for a cancel, which is rare, the canceller pays for that (wf_barrier_heavy against wf_barrier_light); for a
- * token both have a fence. If both see it, settling decides.
+ * token both have a fence. If both see it, settling decides. When a shield ends during a wait, the worker does the same
+ * again: it changes the phase and then looks at the bits.
  *
  * Why no token is used twice. Who clears the bit has the token, and nobody else: it settles a PARKED one with it, or goes
  * on with it, or puts it back. Nobody settles on behalf of a token that is still in the bits.
  */
 #include "sched/wait.h"
 
-#include <errno.h>
-
+#include "base/errno.h"
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -49,11 +50,23 @@ bool wf_settle_cancelled(struct wf_sleeper *who)
 {
     uint32_t phase = wf_load(&who->phase);
     do {
-        if (!wf_waits(phase) || phase == WF_DEAF)
+        if (phase != WF_WAITING && phase != WF_PARKED)
             return false;
     } while (!wf_cas(&who->phase, &phase, WF_SETTLED)); /* as in wf_settle */
-    who->result = -ECANCELED;
+    wf_debug_ready(who->fiber);
+    who->node.result = -ECANCELED;
     return true;
+}
+
+bool wf_sleeper_listens(struct wf_sleeper *me)
+{
+    uint32_t phase = wf_load(&me->phase);
+    do {
+        if (phase != WF_DEAF && phase != WF_DEAF_PARKED)
+            return false;
+    } while (!wf_cas(&me->phase, &phase, phase == WF_DEAF ? WF_WAITING : WF_PARKED));
+    wf_barrier_light(); /* pairs with cancel()'s */
+    return wf_load(&me->bits) & WF_CANCEL && wf_settle_cancelled(me);
 }
 
 void wf_ready_other(struct wf_sleeper *who)
@@ -73,14 +86,14 @@ void wf_ready_other(struct wf_sleeper *who)
 /* A plain thread may be settled while it still runs: it is only told to go on. */
 int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline)
 {
-    me->result = 0;
+    me->node.result = 0;
     wf_store(&me->phase, WF_WAITING);
     if (!commit(me, arg) && wf_settle(me, 0))
         return 0;
     for (;;) {
         uint32_t phase = wf_load_acquire(&me->phase); /* pairs with wf_ready */
         if (phase == WF_AWAKE)
-            return me->result;
+            return me->node.result;
         int64_t until = phase == WF_WAITING ? deadline : INT64_MAX; /* settled: it comes at once */
         if (wf_futex_wait(&me->phase, phase, until) == -ETIMEDOUT && wf_settle(me, -ETIMEDOUT))
             return -ETIMEDOUT;
@@ -96,12 +109,11 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
 
 int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
-    bool was = me->fiber && me->fiber->deaf; /* it may be in a longer time of not listening */
-    if (me->fiber)
-        me->fiber->deaf = true;
-    int rc = wf_wait(me, what, wf_commit_unlock, held, WEFT_FOREVER);
-    if (me->fiber)
-        me->fiber->deaf = was;
+    weft_fiber *f = me->fiber;
+    bool was = f && wf_section_begin(f); /* it may be in a longer one */
+    int rc = wf_wait_unlocking(me, what, held, WEFT_FOREVER);
+    if (f)
+        wf_section_end(f, was);
     return rc;
 }
 
@@ -150,44 +162,58 @@ int weft_park(weft_time deadline)
 static bool give_token(struct wf_sleeper *who, bool leave)
 {
     for (;;) {
-        uint32_t parked = WF_PARKED;
-        if (wf_cas(&who->phase, &parked, WF_SETTLED))
-            return true;
+        uint32_t phase = WF_PARKED;
+        do {
+            if (wf_cas(&who->phase, &phase, WF_SETTLED)) {
+                wf_debug_ready(who->fiber);
+                return true;
+            }
+        } while (wf_is_parked(phase)); /* in a shield, or its shield has just ended */
         if (!leave || wf_or(&who->bits, WF_TOKEN) & WF_TOKEN)
             return false;
         wf_fence(); /* pairs with wf_sleeper_begin's */
-        if (wf_load(&who->phase) != WF_PARKED || !take_token(who))
+        if (!wf_is_parked(wf_load(&who->phase)) || !take_token(who))
             return false;
     }
 }
 
-static bool unpark(weft_fiber *f, bool leave_token)
+static void unpark(weft_fiber *f)
 {
-    if (!give_token(&f->sleeper, leave_token))
-        return false;
-    f->sleeper.result = 0;
+    f->sleeper.node.result = 0;
     wf_ready(&f->sleeper);
-    return true;
 }
 
 void weft_unpark(weft_fiber *f)
 {
     wf_slice_here();
+    wf_debug_handle(__func__, f);
     wf_fork_look();
-    if (f)
-        unpark(f, true);
+    if (f && give_token(&f->sleeper, true))
+        unpark(f);
+}
+
+static void unpark_if_it_is(weft_fiber *f, void *arg)
+{
+    uint32_t state = wf_load(&f->state);
+    if (wf_load(&f->id) == *(const uint64_t *)arg && state != 0 && state != WEFT_FIBER_DONE &&
+        give_token(&f->sleeper, true))
+        unpark(f);
+}
+
+void wf_unpark_if_alive(weft_fiber *f, uint64_t id)
+{
+    wf_fork_look();
+    wf_pool_look_at(f, unpark_if_it_is, &id);
 }
 
 bool wf_unpark_on(weft_fiber *f, struct wf_worker *on)
 {
-    bool elsewhere = on != wf_load(&f->home);
-    if (elsewhere)
-        wf_store(&f->forward, (uint16_t)(on->index + 1));
-    if (unpark(f, false))
-        return true;
-    if (elsewhere)
-        wf_store(&f->forward, 0);
-    return false;
+    if (!give_token(&f->sleeper, false))
+        return false;
+    if (on) /* only now: of several that submit it, the one that settled it says where */
+        f->named = (uint16_t)(on->index + 1);
+    unpark(f);
+    return true;
 }
 
 static void cancel(weft_fiber *f)
@@ -203,11 +229,38 @@ int weft_cancel(weft_fiber *f)
     wf_slice_here();
     if (!f)
         return -EINVAL;
+    wf_debug_handle(__func__, f);
     wf_fork_look();
     if (wf_load(&f->state) == WEFT_FIBER_DONE)
         return -ESRCH;
     cancel(f);
     return 0;
+}
+
+bool wf_be_known(weft_fiber *f)
+{
+    wf_fork_look();
+    wf_or(&f->sleeper.bits, WF_KNOWN);
+    if (f == wf_thread_now()->fiber)
+        return true;
+    wf_barrier_heavy(); /* pairs with finish()'s: it sees the bit, or we see that f has ended */
+    if (wf_load(&f->state) != WEFT_FIBER_DONE)
+        return true;
+    wf_pool_forget(f);
+    return false;
+}
+
+static void cancel_if_it_is(weft_fiber *f, void *arg)
+{
+    if (wf_load_acquire(&f->sleeper.bits) & WF_KNOWN && /* pairs with wf_be_known: the id is this fiber's */
+        wf_load(&f->id) == *(const uint64_t *)arg)
+        cancel(f);
+}
+
+void wf_cancel_if_alive(weft_fiber *f, uint64_t id)
+{
+    wf_fork_look();
+    wf_pool_look_at(f, cancel_if_it_is, &id);
 }
 
 bool weft_cancelled(void)
@@ -221,18 +274,18 @@ bool weft_cancelled(void)
 static void cancel_if_ours(weft_fiber *f, void *arg)
 {
     const struct wf_worker *w = arg;
-    uint32_t state = wf_load(&f->state);
+    uint32_t state = wf_load_acquire(&f->state); /* pairs with bind_pending */
     if (wf_load(&f->home) != w)
         return;
     if (state == WEFT_FIBER_PARKED || state == WEFT_FIBER_READY)
         cancel(f);
-    else if (state == WEFT_FIBER_NEW && wf_load(&f->sched) == w->sched && wf_load(&wf_pending_cancel))
-        wf_load (&wf_pending_cancel)(f);
+    else if (state == WEFT_FIBER_NEW && wf_load(&f->sched) == w->sched && wf_load(&wf_pending_ops))
+        wf_load(&wf_pending_ops)->cancel(f);
 }
 
 void wf_cancel_all_of(struct wf_worker *w)
 {
-    w->cancelled_to = wf_load(&w->sched->cancels);
+    w->cancelled_to = wf_load_acquire(&w->sched->cancels); /* pairs with cancel_all: all that was brought before it */
     wf_timers_cancel_all(w->timers, WF_TIMERS_CLOSED);
     wf_fork_look();
     wf_pool_walk(cancel_if_ours, w);
@@ -251,7 +304,7 @@ int weft_sleep_until(weft_time until)
     struct wf_sleeper own, *me = wf_sleeper(&own);
     if (wf_time_is_now(until) || until.ns <= wf_clock_now()) {
         weft_yield();
-        return weft_cancelled() ? -ECANCELED : 0;
+        return wf_cancel_is_heeded(me->fiber) ? -ECANCELED : 0;
     }
     int rc = wf_wait(me, wf_what_sleep, sleeps, NULL, until);
     return rc == -ETIMEDOUT ? 0 : rc;

@@ -32,7 +32,9 @@
 #include "base/lock.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
+#include "sched/debug.h"
 #include "sched/fork.h"
+#include "sched/shield.h"
 #include "sched/worker.h"
 
 /* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
@@ -71,7 +73,27 @@ extern WF_HIDDEN const char wf_what_sleep[];
 /* The commit step of weft_park: if there is a token it eats that, and the fiber goes on. */
 wf_commit wf_commit_park;
 
-/* weft_unpark, but no token is left if it is not parked: false. It goes on on worker `on`. */
+/*
+ * weft_unpark of the fiber that has this id, if it has not ended: `f` is where its record was, which may be another
+ * fiber's by now, or gone. Exact where that fiber cannot end meanwhile: on its own worker, or if it stays alive anyway.
+ */
+void wf_unpark_if_alive(weft_fiber *f, uint64_t id);
+
+/*
+ * Makes `f`, of which the caller has a handle, known by its id, for wf_cancel_if_alive. False: f has ended.
+ *
+ * When a known fiber ends, its worker clears WF_KNOWN under the pool's lock, before the record can be another fiber's.
+ * wf_cancel_if_alive holds that lock. So it finds that fiber or none.
+ */
+bool wf_be_known(weft_fiber *f);
+
+/* Cancels the fiber that has this id, if it has not ended. `f` is where its record was; it was known. Any thread. */
+void wf_cancel_if_alive(weft_fiber *f, uint64_t id);
+
+/*
+ * Like weft_unpark, but returns false and leaves no token if f is not parked. f runs next on worker `on`, to which its home
+ * sends it (NULL: by the ordinary rule).
+ */
 bool wf_unpark_on(weft_fiber *f, struct wf_worker *on);
 
 /* Races for `who`, who waits: true: won, and the caller must call wf_ready(who), once; bring it its things before. */
@@ -82,7 +104,13 @@ static inline void wf_ready(struct wf_sleeper *who);
 
 static inline bool wf_waits(uint32_t phase)
 {
-    return phase == WF_WAITING || phase == WF_DEAF || phase == WF_PARKED;
+    return phase >= WF_WAITING && phase <= WF_DEAF_PARKED;
+}
+
+/* Whether a sleeper in this phase is in weft_park. */
+static inline bool wf_is_parked(uint32_t phase)
+{
+    return phase == WF_PARKED || phase == WF_DEAF_PARKED;
 }
 
 static inline bool wf_settle(struct wf_sleeper *who, int result)
@@ -94,17 +122,27 @@ static inline bool wf_settle(struct wf_sleeper *who, int result)
         if (!wf_waits(phase))
             return false;
     } while (!wf_cas(&who->phase, &phase, WF_SETTLED)); /* acquire: pairs with wf_sleeper_begin */
-    who->result = result;
+    wf_debug_ready(who->fiber);
+    who->node.result = result;
     return true;
+}
+
+/* Whether the fiber was cancelled and is not deaf: a call that has not had to wait ends with -ECANCELED. */
+static inline bool wf_cancel_is_heeded(const weft_fiber *f)
+{
+    return f && wf_load(&f->sleeper.bits) & WF_CANCEL && !(f->deaf && wf_is_deaf(f));
 }
 
 /* As wf_settle with -ECANCELED, but not one that is deaf. */
 bool wf_settle_cancelled(struct wf_sleeper *who);
 
+/* Called by its worker: a sleeper that was deaf heeds cancels again. True: it was cancelled, and is SETTLED. */
+bool wf_sleeper_listens(struct wf_sleeper *me);
+
 static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase)
 {
     wf_store_release(&me->phase, phase); /* pairs with whoever settles */
-    if (phase == WF_PARKED)
+    if (phase >= WF_PARKED)
         wf_fence(); /* pairs with give_token's */
     else
         wf_barrier_light(); /* pairs with cancel()'s */
@@ -151,6 +189,7 @@ static inline void wf_waiters_remove(struct wf_waiters *l, struct wf_waiter *w)
 {
     if (!wf_waiter_linked(w))
         return;
+    wf_debug_linked(w, w->prev ? w->prev->next : l->first, w->next ? w->next->prev : l->last);
     if (w->prev)
         w->prev->next = w->next;
     else
@@ -201,16 +240,19 @@ static inline __attribute__((always_inline)) int wf_wait(struct wf_sleeper *me, 
     wf_store(&f->what, what);
     wf_store(&f->until, deadline.ns);
     f->commit = (struct wf_commit_step){commit, arg};
-    me->result = 0;
+    me->node.result = 0;
     wf_leave_waiting(f);
     wf_arrived();
-    return me->result;
+    return me->node.result;
 }
 
 static inline __attribute__((always_inline)) int wf_wait_unlocking(struct wf_sleeper *me, const char *what,
                                                                    struct wf_lock *held, weft_time deadline)
 {
-    return wf_wait(me, what, wf_commit_unlock, held, deadline);
+    wf_debug_wait_begin(me->fiber, held);
+    int rc = wf_wait(me, what, wf_commit_unlock, held, deadline);
+    wf_debug_wait_end(me->fiber);
+    return rc;
 }
 
 /* Whether `p` lies on the shared stack of the calling fiber, where others must not touch it while the fiber waits. */

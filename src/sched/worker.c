@@ -4,33 +4,51 @@
  */
 #include "sched/worker.h"
 
-#include <errno.h>
+#include <unistd.h>
 
+#include "base/errno.h"
 #include "base/clock.h"
 #include "coro/cxx.h"
 #include "coro/mount.h"
+#include "sched/debug.h"
+#include "sched/finish.h"
 #include "sched/idle.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
+#include "sched/starved.h"
 #include "sched/timers.h"
 #include "sched/wait.h"
 #include "stack/cache.h"
 #include "stack/shared.h"
 
+#define MEASURE_SOON WEFT_MS
 #define SETTLE_NS ((int64_t)250000000) /* between two looks at what is kept and not needed */
-#define NO_MEMORY_NS ((int64_t)1000000)
+
+static inline WF_NORETURN void end(weft_fiber *f, void *value)
+{
+    if (f->locals)
+        wf_locals_destroy(f);
+    if (wf_unlikely(f->deaf))
+        wf_shield_drop(f);
+    wf_debug_end(f);
+    f->value = value;
+    struct wf_thread *t = wf_thread_now();
+    t->worker->left = WF_LEFT_END;
+    wf_unmount_last(t, f->coro);
+}
 
 static void *fiber_main(void *arg)
 {
     weft_fiber *f = arg;
     wf_arrived();
-    void *value = f->fn(f->arg);
-    if (f->locals)
-        wf_locals_destroy(f);
-    f->value = value;
-    struct wf_thread *t = wf_thread_now();
-    t->worker->left = WF_LEFT_END;
-    wf_unmount_last(t, f->coro);
+    end(f, f->fn(f->arg));
+}
+
+void wf_fiber_end(weft_fiber *f, void *value)
+{
+    for (struct wf_finish *step; (step = wf_finish_first(f)) != NULL;)
+        wf_finish_end(step);
+    end(f, value);
 }
 
 bool wf_worker_start_on_spare(struct wf_worker *w, weft_fiber *f)
@@ -45,19 +63,25 @@ bool wf_worker_start_on_spare(struct wf_worker *w, weft_fiber *f)
     return true;
 }
 
-/* Gives a fiber that is to run for the first time its stack. False: no memory now. */
+/* Gives a fiber that is to run for the first time its stack. False: there is no memory now, and the fiber waits. */
 WF_NOINLINE static bool start(struct wf_worker *w, weft_fiber *f)
 {
+    if (wf_unlikely(wf_starves(w)) && wf_starved_waits(w, f))
+        return false;
     struct wf_base_opts o = {.class = f->class,
                              .flags = f->flags & (WEFT_FPENV | WEFT_MEASURE),
                              .shared = f->shared,
                              .id = f->id,
                              .name = f->name};
     bool warm = !f->shared && wf_stack_at_hand(w->thread, f->class);
-    f->coro = wf_base_new(w->thread, &o, fiber_main, f);
-    if (wf_unlikely(!f->coro))
+    weft_coro *base = wf_base_new(w->thread, &o, fiber_main, f);
+    if (wf_unlikely(!base)) {
+        wf_starved_failed(w, f);
         return false;
-    f->inner = f->coro;
+    }
+    if (wf_unlikely(wf_starves(w)))
+        wf_starved_started(w, f);
+    f->coro = f->inner = base;
     if (warm)
         wf_store(&w->counts.warm_hits, w->counts.warm_hits + 1);
     else
@@ -70,6 +94,8 @@ void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
 {
     wf_store(&f->join, WF_JOIN_GONE);
     wf_store(&f->state, 0);
+    if (wf_debug_keeps(&f))
+        return;
     if (wf_unlikely(f->special))
         wf_record_clean(f);
     if (w)
@@ -78,9 +104,18 @@ void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
         wf_pool_give(f);
 }
 
+/* Other fibers wait for memory: the worker keeps no stack. */
+WF_COLD static void finish_starved(struct wf_worker *w, const weft_fiber *f)
+{
+    wf_base_free(w->thread, f->coro);
+    wf_starved_given(w, f->class);
+}
+
 static void finish(struct wf_worker *w, weft_fiber *f)
 {
-    if (!w->spare && wf_base_may_rerun(f->coro))
+    if (wf_unlikely(wf_starves(w)))
+        finish_starved(w, f);
+    else if (!w->spare && wf_base_may_rerun(f->coro))
         w->spare = f->coro;
     else
         wf_base_free(w->thread, f->coro);
@@ -90,19 +125,23 @@ static void finish(struct wf_worker *w, weft_fiber *f)
     if (wf_unlikely(f->timed))
         wf_deadline_drop(w, f);
     wf_store(&f->state, WEFT_FIBER_DONE);
+    wf_barrier_light(); /* pairs with wf_be_known's */
+    if (wf_unlikely(wf_load(&f->sleeper.bits) & WF_KNOWN))
+        wf_pool_forget(f);
     wf_store_release(&w->counts.ended, w->counts.ended + 1); /* pairs with wf_sched_is_empty: all that it did */
     if (wf_load(&f->join) == WF_JOIN_DETACHED || !wf_join_ended(f))
         wf_fiber_release(w, f);
 }
 
-void wf_deadline_add(struct wf_worker *w, weft_fiber *f)
+void wf_deadline_add(struct wf_worker *w, weft_fiber *f, int64_t when)
 {
     if (f->timed)
         wf_wheel_del(&w->wheel, &f->timer);
     f->timed = true;
-    wf_wheel_add(&w->wheel, &f->timer, f->until);
-    if (f->until < w->first_due)
-        w->first_due = f->until;
+    w->round |= WF_ROUND_TIMED;
+    wf_wheel_add(&w->wheel, &f->timer, when);
+    if (when < w->first_due)
+        w->first_due = when;
 }
 
 void wf_deadline_drop(struct wf_worker *w, weft_fiber *f)
@@ -112,13 +151,29 @@ void wf_deadline_drop(struct wf_worker *w, weft_fiber *f)
     w->first_due = wf_wheel_next(&w->wheel);
 }
 
+/* Whether a fiber that is about to wait, and has f->deaf set, is deaf: not if the time of its shield is over. */
+WF_COLD static bool begins_deaf(struct wf_worker *w, weft_fiber *f)
+{
+    int64_t until = wf_deaf_until(f);
+    if (until == INT64_MAX)
+        return true;
+    if (until <= wf_clock_now())
+        return false;
+    if (until < f->until && (!f->timed || f->timer.when > until))
+        wf_deadline_add(w, f, until);
+    return true;
+}
+
 static void commit_other(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
     if (f->until != INT64_MAX)
         wf_deadline_begin(w, f);
-    bool waits = wf_sleeper_begin(me, step.fn == wf_commit_park ? WF_PARKED : f->deaf ? WF_DEAF : WF_WAITING);
+    enum wf_phase phase = step.fn == wf_commit_park ? WF_PARKED : WF_WAITING;
+    if (wf_unlikely(f->deaf) && begins_deaf(w, f))
+        phase = phase == WF_PARKED ? WF_DEAF_PARKED : WF_DEAF;
+    bool waits = wf_sleeper_begin(me, phase);
     bool published = step.fn(me, step.arg);
     if (!waits || (!published && wf_settle(me, 0)))
         wf_worker_woken(w, f);
@@ -136,7 +191,7 @@ WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
     f->simple = false;
     if (wf_likely(step.fn == wf_commit_unlock && !f->deaf)) { /* most waits */
         if (f->until == INT64_MAX)
-            f->simple = !(w->round & (WF_ROUND_ALWAYS | WF_ROUND_COUNTED));
+            f->simple = !(w->round & (WF_ROUND_ALWAYS | WF_ROUND_COUNTED)) && (!(f->flags & WEFT_MIGRATE) || w->solo);
         else
             wf_deadline_begin(w, f);
         bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
@@ -153,12 +208,36 @@ static void settle_accounts(struct wf_worker *w)
     w->settled = w->now;
     wf_records_settle(&w->records);
     wf_pool_settle();
+    wf_ring_shrink(&w->ring);
 }
 
 /* Whether it waits, and has a deadline. */
 static bool has_deadline(const weft_fiber *f)
 {
     return f->until != INT64_MAX && wf_waits(wf_load(&f->sleeper.phase));
+}
+
+/*
+ * The timer of a fiber that waits in a shield has fired. True: there is nothing more to do. If the shield's time is
+ * before the wait's own deadline, the fiber wakes up cancelled if it was cancelled, or goes on waiting without the
+ * shield.
+ */
+WF_COLD static bool expires_in_shield(struct wf_worker *w, weft_fiber *f)
+{
+    uint32_t phase = wf_load(&f->sleeper.phase);
+    int64_t until = wf_deaf_until(f);
+    if ((phase != WF_DEAF && phase != WF_DEAF_PARKED) || until >= f->until)
+        return false;
+    if (until > w->now) { /* it was the timer of an earlier wait */
+        f->timed = true;
+        wf_wheel_add(&w->wheel, &f->timer, until);
+        return true;
+    }
+    if (!wf_sleeper_listens(&f->sleeper))
+        return false;
+    f->timed = false;
+    wf_worker_woken(w, f);
+    return true;
 }
 
 /* The sleepers whose time has come. */
@@ -168,6 +247,8 @@ static void expire(struct wf_worker *w)
     for (struct wf_timer *timer = next; timer; timer = next) {
         next = timer->next;
         weft_fiber *f = WF_FIBER_OF(timer, timer);
+        if (wf_unlikely(f->deaf) && expires_in_shield(w, f))
+            continue;
         f->timed = f->until > w->now && has_deadline(f);
         if (f->timed) /* of a wait that ended before it; the present one's is later */
             wf_wheel_add(&w->wheel, timer, f->until);
@@ -185,41 +266,58 @@ static void look_at_io(struct wf_worker *w)
     w->polls = false;
 }
 
+/* Whether anything may become due or ready while fibers of the worker run, without a message to its inbox. */
+static bool is_timed(const struct wf_worker *w)
+{
+    return w->first_due != INT64_MAX || w->driver.io || wf_load(&w->timers->next) != INT64_MAX ||
+           w->loop_ends != INT64_MAX || wf_starves(w);
+}
+
 /* Whose time has come, by w->now. */
 static void look(struct wf_worker *w)
 {
     w->looked = w->tick;
+    w->counted = wf_counter();
     if (wf_unlikely(!w->eh))
         w->eh = wf_eh_here();
     if (w->first_due <= w->now)
         expire(w);
     if (wf_load(&w->timers->next) <= w->now)
         wf_timers_fire(w);
+    if (wf_unlikely(wf_starves(w)))
+        wf_starved_look(w);
     if (wf_unlikely(w->now - w->settled > SETTLE_NS))
         settle_accounts(w);
+    w->round = (uint8_t)((w->round & ~WF_ROUND_TIMED) | (is_timed(w) ? WF_ROUND_TIMED : 0));
+}
+
+WF_COLD static void measure(struct wf_worker *w)
+{
+    w->measure_at = w->now + SETTLE_NS;
+    wf_span_measure(&w->look_span, w->look_ns);
 }
 
 static void look_at_clock(struct wf_worker *w)
 {
     w->now = wf_clock_now();
+    if (wf_unlikely(w->now >= w->measure_at))
+        measure(w);
     look(w);
 }
 
-/* Its stack could not be had, or not be put in place. It stays ready, and is tried again. */
-static void no_memory(struct wf_worker *w, weft_fiber *f)
+/* Looks at everything that brings work. The clock was read just now. */
+static void look_around(struct wf_worker *w)
 {
-    wf_store(&f->home, w);
-    wf_worker_push(w, f, WEFT_WHY_YIELD);
-    wf_idle_nap(w, NO_MEMORY_NS);
+    w->around = w->now;
+    w->inject_at = w->tick;
+    look_at_io(w);
 }
 
 static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_thread *t = w->thread;
-    if (!f->coro && !wf_worker_start_on_spare(w, f) && !start(w, f)) {
-        no_memory(w, f);
+    if (!f->coro && !wf_worker_start_on_spare(w, f) && !start(w, f))
         return;
-    }
     if (wf_unlikely(w->cancelled_to != 0))
         wf_or(&f->sleeper.bits, WF_CANCEL); /* it may not have been there when all were cancelled */
     wf_store(&f->home, w);
@@ -232,13 +330,15 @@ static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_
     struct wf_eh_globals own;
     if (wf_unlikely(w->eh))
         wf_eh_change(w->eh, &own, &f->coro->eh);
+    wf_debug_runs(w, f);
     int rc = wf_mount(t, f->coro, f->inner);
     f = t->fiber; /* it may have hopped to others */
+    wf_debug_ran(w, f);
     t->fiber = NULL;
     if (wf_unlikely(w->eh))
         wf_eh_change(w->eh, &f->coro->eh, &own);
     if (wf_unlikely(rc != 0)) {
-        no_memory(w, f);
+        wf_starved_failed(w, f);
         return;
     }
     f->kept_errno = *w->errno_at;
@@ -269,25 +369,41 @@ void *wf_leave(struct wf_thread *t, enum wf_left why)
 /* Whether the loop is to end though there may be work. */
 static bool is_over(struct wf_worker *w, enum wf_until until)
 {
-    return until == WF_UNTIL_OVER && wf_load_acquire(&w->sched->over); /* pairs with who stops */
+    if (until == WF_UNTIL_EMPTY)
+        return false;
+    return until == WF_UNTIL_FIRST ? w->sched->first_ended
+                                   : wf_load_acquire(&w->sched->over); /* pairs with who stops */
 }
 
 static bool is_done(struct wf_worker *w, enum wf_until until)
 {
-    return until == WF_UNTIL_EMPTY && wf_sched_is_empty(w->sched);
+    return (until == WF_UNTIL_EMPTY || until == WF_UNTIL_FIRST) && wf_sched_is_empty(w->sched);
+}
+
+/* Fibers that waited for memory when the pass began, and can have it now, get a turn in this pass: how many. */
+static size_t turns_of_starved(struct wf_worker *w, size_t *starved)
+{
+    size_t freed = wf_starved_freed(w);
+    freed = freed < *starved ? freed : *starved;
+    *starved -= freed;
+    return freed;
 }
 
 WF_COLD static int work_once(struct wf_worker *w)
 {
+    w->loop_ends = INT64_MAX;
     look_at_clock(w);
-    look_at_io(w);
+    look_around(w);
     wf_pick_gather(w);
+    wf_starved_freed(w); /* these count among the ready ones */
+    size_t starved = wf_starved_count(w);
     size_t turns = wf_pick_here(w) + wf_load(&w->sched->injected.count);
     const weft_fiber *woken = NULL; /* by the one before it, and goes first: that is nobody's turn */
     w->round |= WF_ROUND_COUNTED;   /* each comes back here */
-    for (weft_fiber *f; turns > 0 && (f = wf_pick(w)) != NULL; woken = w->slot) {
+    for (weft_fiber *f; turns > 0 && (f = wf_pick(w)) != NULL; woken = wf_worker_next_woken(w)) {
         turns -= f != woken;
         run(w, f);
+        turns += turns_of_starved(w, &starved);
     }
     w->round &= (uint8_t)~WF_ROUND_COUNTED;
     return 0;
@@ -317,14 +433,18 @@ static inline bool finds_sleepers(struct wf_worker *w)
 
 static int work(struct wf_worker *w, enum wf_until until, int64_t deadline)
 {
+    w->loop_ends = deadline;
     look_at_clock(w);
-    look_at_io(w);
+    look_around(w);
     bool direct = w->sched->dispatch == WEFT_DIRECT;
     bool always = direct || w->set; /* a policy reads the clock anyway, and slices are long */
     while (!is_over(w, until)) {
-        if (wf_unlikely(w->tick % WF_LOOK_EVERY == 0 || always)) {
+        bool due = w->tick % WF_LOOK_EVERY == 0 || (!always && wf_look_is_due(w));
+        if (wf_unlikely(due || always)) {
             look_at_clock(w);
-            if (direct ? pass_begins(w) : w->tick % WF_LOOK_EVERY == 0)
+            if (due || w->now - w->around >= w->look_ns)
+                look_around(w);
+            if (direct && pass_begins(w))
                 look_at_io(w);
             if (w->now >= deadline)
                 return is_done(w, until) ? 0 : -ETIMEDOUT;
@@ -353,7 +473,6 @@ int wf_worker_loop(struct wf_worker *w, enum wf_until until, int64_t deadline)
     wf_store(&w->works, true);
     int rc = until == WF_UNTIL_ONCE ? work_once(w) : work(w, until, deadline);
     wf_store(&w->works, false);
-    wf_pick_leave(w);
     if (w->searching) /* others rely on us to look for work */
         wf_idle_found(w);
     return rc;
@@ -377,6 +496,10 @@ void wf_worker_enter(struct wf_worker *w)
     w->errno_at = &errno;
     w->now = wf_clock_now();
     w->settled = w->now;
+    w->measure_at = w->now + MEASURE_SOON;
+    w->loop_ends = INT64_MAX;
+    wf_span_begin(&w->look_span, w->look_ns);
+    wf_store(&w->tid, gettid());
 }
 
 void wf_worker_leave(struct wf_worker *w)
@@ -388,4 +511,5 @@ void wf_worker_leave(struct wf_worker *w)
     w->thread->stacks_kept = 0;
     w->thread->worker = NULL;
     w->thread = NULL;
+    wf_store(&w->tid, 0);
 }

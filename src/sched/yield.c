@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "coro/cxx.h"
 #include "coro/mount.h"
+#include "sched/budget.h"
+#include "sched/debug.h"
 #include "sched/hooked.h"
 #include "sched/queue.h"
 #include "sched/slice.h"
@@ -29,8 +31,10 @@ weft_time weft_in(weft_span d)
 /* Whether the worker would go on with the next of its queue, and f can be left from where it is. */
 static inline bool may_leave(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f)
 {
-    return (w->round | f->flags >> WF_HELD_SHIFT) == 0 && w->tick % WF_LOOK_EVERY != 0 &&
-           wf_inbox_is_empty(&w->inbox) && t->current == f->coro && wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
+    unsigned special = w->round | f->flags >> WF_HELD_SHIFT;
+    return (wf_likely(special == 0) || (special == WF_ROUND_TIMED && !wf_look_is_due(w))) &&
+           w->tick % WF_LOOK_EVERY != 0 && wf_inbox_is_empty(&w->inbox) && t->current == f->coro &&
+           wf_mode(f->coro) == (WEFT_CORO_RUNNING | WF_BASE);
 }
 
 /* Whether the way from f straight to `next`, of the same worker, is as good as that through the worker. */
@@ -48,6 +52,8 @@ static inline void *hop(struct wf_thread *t, struct wf_worker *w, weft_fiber *f,
     *w->errno_at = next->kept_errno;
     if (wf_unlikely(w->eh))
         wf_eh_change(w->eh, &f->coro->eh, &next->coro->eh);
+    wf_debug_ran(w, f);
+    wf_debug_runs(w, next);
     wf_store(&next->state, WEFT_FIBER_RUNNING);
     t->fiber = next;
     wf_store(&w->counts.switches, w->counts.switches + 1);
@@ -87,8 +93,8 @@ WF_HOT WF_ENTRY void weft_yield(void)
     }
     struct wf_worker *w = t->worker;
     weft_fiber *next = w->queue.first;
-    if (wf_likely(next && !w->slot && wf_load(&w->ring.head) == wf_load(&w->ring.tail) && !w->waiting.first &&
-                  may_hop(t, w, f, next)))
+    if (wf_likely(next && !((uintptr_t)w->slot | (uintptr_t)wf_load(&w->offered)) &&
+                  wf_load(&w->ring.head) == wf_load(&w->ring.tail) && may_hop(t, w, f, next)))
         hop_in_turn(t, w, f, next);
     else
         yield_to_worker(t, f);
@@ -98,6 +104,21 @@ WF_HOT WF_ENTRY void weft_yield(void)
 static inline bool may_start(const struct wf_thread *t, struct wf_worker *w, const weft_fiber *f, weft_fiber *next)
 {
     return !WF_NOTED && !next->coro && w->cancelled_to == 0 && may_leave(t, w, f) && wf_worker_start_on_spare(w, next);
+}
+
+/* Takes the offered fiber, if a hop to it is possible. Only after it has taken the fiber can the worker look at it. */
+static inline weft_fiber *take_offered(struct wf_worker *w)
+{
+    bool may = !WF_NOTED && w->slot_streak + 1 < WF_SLOT_STREAK;
+    weft_fiber *next = may ? wf_worker_take_offered(w) : NULL;
+    if (!next)
+        return NULL;
+    if (wf_unlikely(!wf_may_hop(next->coro))) {
+        wf_store(&w->slot, next); /* the caller leaves now, and next runs next */
+        return NULL;
+    }
+    w->slot_streak++;
+    return next;
 }
 
 WF_HOT void *wf_leave_waiting(weft_fiber *f)
@@ -114,11 +135,32 @@ WF_HOT void *wf_leave_waiting(weft_fiber *f)
         w->slot_streak = 0;
         wf_fifo_pop(&w->queue);
         wf_store(&next->home, w);
-    } else {
+    } else if (next || !may_leave(t, w, f) || (next = take_offered(w)) == NULL) {
         return wf_leave(t, WF_LEFT_WAIT);
     }
     w->left_behind = f;
     return hop(t, w, f, next);
+}
+
+bool wf_budget_ends(void)
+{
+    struct wf_thread *t = wf_thread_now();
+    t->budget = WF_BUDGET;
+    if (!t->fiber || t->fiber->flags >> WF_HELD_SHIFT)
+        return false;
+    struct wf_worker *w = t->worker;
+    uint64_t count = wf_counter();
+    if (count - w->counted < w->look_span.units)
+        return false;
+    if (!(w->round & WF_ROUND_TIMED)) /* else the worker sets it when it looks around */
+        w->counted = count;
+    return true;
+}
+
+void wf_budget_share(void)
+{
+    if (wf_budget_ends())
+        weft_yield();
 }
 
 void wf_slice_look(struct wf_thread *t)

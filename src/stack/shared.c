@@ -42,6 +42,7 @@ static void lock_fibers(void)
 
 static void unmap(struct wf_shared *s, size_t bytes)
 {
+    wf_sys_free(s->image); /* no copy is left */
     wf_valgrind_forget(s->valgrind[0]);
     wf_valgrind_forget(s->valgrind[1]);
     wf_asan_unpoison(s->base, bytes);

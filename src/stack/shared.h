@@ -28,6 +28,13 @@ struct wf_trip {
     void *pass;              /* what the other side's switch returns */
 };
 
+/* The live bytes of a fiber that waited on the stack; see coro/packed.h. */
+struct wf_image {
+    size_t refs;  /* owner: whoever has the stack */
+    size_t bytes; /* const: a multiple of 16 */
+    uint64_t words[];
+};
+
 /* owner: the thread that runs coroutines on it; when none runs, whoever resumes the next one. */
 struct wf_shared {
     char *low, *high;           /* const */
@@ -36,7 +43,9 @@ struct wf_shared {
     size_t running;             /* its coroutines that are RUNNING, waiting ones included */
     struct wf_thread *thread;   /* which thread runs them. atomic: others look */
     struct wf_trip trip;
-    weft_fn *start_fn; /* what a coroutine that is placed for the first time begins with */
+    struct wf_image *image; /* what copies are compared with, to pack them; NULL: none so far */
+    unsigned misses;        /* copies in a row that were not like the image */
+    weft_fn *start_fn;      /* what a coroutine that is placed for the first time begins with */
     void *start_arg;
     const void *owner,
         *group;           /* fibers: the worker that may run on it, and its scheduler. guarded by: a lock in shared.c */

@@ -4,8 +4,8 @@
  * The last to come takes all out, those included that have run out of time but have not yet said so: they were counted,
  * so they pass.
  */
-#include <errno.h>
 
+#include "base/errno.h"
 #include "sync/object.h"
 
 int weft_barrier_init(weft_barrier *b, unsigned count)

@@ -7,11 +7,15 @@
  */
 #include "sync/chan.h"
 
-#include <errno.h>
 #include <stdint.h>
 
+#include "base/errno.h"
 #include "base/sys.h"
+#include "sched/budget.h"
+#include "sched/object.h"
 #include "sync/object.h"
+
+_Static_assert(offsetof(weft_chan, lock) == WF_CHAN_LOCK_AT, "dumps look for the channel");
 
 int weft_chan_new(weft_chan **out, size_t elem, size_t capacity)
 {
@@ -34,8 +38,10 @@ int weft_chan_free(weft_chan *c)
     wf_lock(&c->lock);
     bool busy = c->waiting > 0;
     wf_unlock(&c->lock);
-    if (busy)
+    if (busy) {
+        wf_debug_busy(__func__, c);
         return -EBUSY;
+    }
     wf_sys_free(c);
     return 0;
 }
@@ -59,13 +65,25 @@ static void pop(weft_chan *c, void *value)
     c->count--;
 }
 
+/* `won` was won: the other cases of its select leave the channel too, as the select will not look at it any more. */
+static WF_COLD void remove_siblings(weft_chan *c, struct wf_chan_case *won)
+{
+    for (struct wf_chan_case *k = won->sibling; k != won; k = k->sibling) {
+        /* Which list it is in matters at the ends of that only. */
+        bool sends = c->senders.first == &k->waiter || c->senders.last == &k->waiter;
+        wf_chan_take_back(c, sends, &k->waiter);
+    }
+}
+
 /* Takes waiters out, first come first, until one is won; NULL: there is none. `closed`: added to its result. */
 static inline struct wf_waiter *win_first(weft_chan *c, struct wf_waiters *list, uint32_t closed)
 {
     for (struct wf_waiter *w; (w = list->first) != NULL;) {
         wf_waiters_remove_first(list, w);
-        if (wf_settle(w->who, (int)(w->index | closed))) {
+        if (wf_settle(w->who, (int)((w->index & ~WF_CHAN_SIBLINGS) | closed))) {
             c->waiting--;
+            if (wf_unlikely(w->index & WF_CHAN_SIBLINGS))
+                remove_siblings(c, (struct wf_chan_case *)w);
             return w;
         }
     }
@@ -169,6 +187,7 @@ WF_HOT int weft_chan_send(weft_chan *c, const void *value, weft_time deadline)
         return send_copy(c, value, deadline);
     if (woken)
         wf_ready(woken);
+    wf_budget_spend(WF_COST_CHAN, !wf_time_is_now(deadline));
     return rc;
 }
 
@@ -187,6 +206,7 @@ WF_HOT int weft_chan_recv(weft_chan *c, void *value, weft_time deadline)
         return recv_copy(c, value, deadline);
     if (woken)
         wf_ready(woken);
+    wf_budget_spend(WF_COST_CHAN, !wf_time_is_now(deadline));
     return rc;
 }
 
@@ -216,6 +236,8 @@ int weft_chan_close(weft_chan *c)
 
 size_t weft_chan_count(const weft_chan *c)
 {
+    if (!c)
+        return 0;
     struct wf_lock *lock = (struct wf_lock *)(uintptr_t)&c->lock; /* a channel is never const itself */
     wf_lock(lock);
     size_t count = c->count;
@@ -225,5 +247,5 @@ size_t weft_chan_count(const weft_chan *c)
 
 size_t weft_chan_capacity(const weft_chan *c)
 {
-    return c->capacity;
+    return c ? c->capacity : 0;
 }

@@ -5,6 +5,9 @@
  * to go, which others may touch while it waits; `index` is what to settle it with: an even number if its operation
  * happened (0; select: twice the case's index), one more if the channel was closed.
  *
+ * A select may have the channel in several cases. The winner of one of them takes the waiters of the others out of the
+ * channel in the same step: the select does not touch the channel again, because the winner may free it at once.
+ *
  * Who still counts, under the lock: somebody waits to receive only if the channel is empty, to send only if it is full.
  */
 #ifndef WF_SYNC_CHAN_H
@@ -31,7 +34,14 @@ struct weft_chan {
     _Alignas(max_align_t) unsigned char slots[];
 };
 
-enum { WF_CHAN_CLOSED = 1 }; /* added to a waiter's index */
+enum { WF_CHAN_CLOSED = 1 };         /* added to a waiter's index */
+#define WF_CHAN_SIBLINGS 0x80000000u /* in a waiter's index: it is in a wf_chan_case that has siblings */
+
+/* A select's waiter. The siblings are its other cases on the same channel, in a ring. guarded by: the channel's lock */
+struct wf_chan_case {
+    struct wf_waiter waiter;
+    struct wf_chan_case *sibling; /* valid if the waiter's index has WF_CHAN_SIBLINGS */
+};
 
 /* An element; the common size without a call. */
 static inline void wf_chan_copy(void *to, const void *from, size_t elem)
@@ -56,6 +66,7 @@ static inline void wf_chan_add(weft_chan *c, bool sends, struct wf_waiter *w, st
     wf_waiters_add(sends ? &c->senders : &c->receivers, w, who);
 }
 
+/* For the owner, unless the waiter or a sibling of it was won. */
 static inline void wf_chan_take_back(weft_chan *c, bool sends, struct wf_waiter *w)
 {
     c->waiting--;

@@ -7,8 +7,8 @@
  * `waiting` spares a signal that finds nobody the lock. It is stored under the lock; a wait that happened before the
  * signal is seen, as what is read is never older.
  */
-#include <errno.h>
 
+#include "base/errno.h"
 #include "sync/mutex.h"
 
 struct wait {
@@ -51,9 +51,12 @@ int weft_cond_wait(weft_cond *c, weft_mutex *m, weft_time deadline)
         return -EAGAIN;
     struct wf_sleeper own, *who = wf_sleeper(&own);
     wf_lock(wf_lock_of(&c->lock));
+    wf_store(&who->node.data, (void *)c); /* for dumps */
     wf_waiters_join(wf_waiters_of(&c->waiters), who);
     wf_store(&c->waiting, 1);
+    wf_debug_wait_begin(who->fiber, c);
     int rc = wf_wait(who, "condition", let_go, &w, deadline);
+    wf_debug_wait_end(who->fiber);
     if (rc < 0)
         give_up(c, who);
     wf_mutex_take(m);

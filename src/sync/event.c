@@ -3,7 +3,7 @@
  */
 #include "sync/event.h"
 
-#include <errno.h>
+#include "base/errno.h"
 
 int weft_event_set(weft_event *e)
 {

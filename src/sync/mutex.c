@@ -15,7 +15,7 @@
  */
 #include "sync/mutex.h"
 
-#include <errno.h>
+#include "base/errno.h"
 
 enum { PATIENCE = 8 };
 
@@ -190,7 +190,10 @@ int weft_mutex_lock(weft_mutex *m, weft_time deadline)
     if (!m)
         return -EINVAL;
     wf_enter(__func__, m);
-    return take(m, deadline);
+    int rc = take(m, deadline);
+    if (rc == 0)
+        wf_debug_locked(m, "mutex", WF_CALLER);
+    return rc;
 }
 
 int weft_mutex_unlock(weft_mutex *m)
@@ -198,6 +201,7 @@ int weft_mutex_unlock(weft_mutex *m)
     if (!m)
         return -EINVAL;
     wf_check_place(__func__, m);
+    wf_debug_unlocked(m);
     return release(m);
 }
 
@@ -208,6 +212,8 @@ int weft_rmutex_lock(weft_rmutex *m, weft_time deadline)
         return -EINVAL;
     wf_enter(__func__, m);
     int rc = take(&m->mutex, deadline);
+    if (rc == 0)
+        wf_debug_locked(m, "recursive mutex", WF_CALLER);
     if (rc != -EDEADLK)
         return rc;
     if (m->mutex.depth == UINT32_MAX)
@@ -223,8 +229,10 @@ int weft_rmutex_unlock(weft_rmutex *m)
     wf_check_place(__func__, m);
     if (!wf_mutex_is_of(&m->mutex, wf_me()))
         return -EPERM;
-    if (m->mutex.depth == 0)
+    if (m->mutex.depth == 0) {
+        wf_debug_unlocked(m);
         return release(&m->mutex);
+    }
     m->mutex.depth--;
     return 0;
 }

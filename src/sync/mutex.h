@@ -4,6 +4,7 @@
 #ifndef WF_SYNC_MUTEX_H
 #define WF_SYNC_MUTEX_H
 
+#include "sched/object.h"
 #include "sync/object.h"
 
 enum {
@@ -11,6 +12,7 @@ enum {
     WF_MUTEX_WAITERS = 1, /* somebody is in the list */
     WF_MUTEX_WOKEN = 2,   /* one was taken out of it, and will try to take the mutex */
 };
+_Static_assert((WF_MUTEX_WAITERS | WF_MUTEX_WOKEN) == WF_OWNER_BITS, "dumps look for the owner");
 
 static inline bool wf_mutex_is_of(const weft_mutex *m, uintptr_t me)
 {

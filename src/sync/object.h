@@ -44,7 +44,7 @@ static inline uintptr_t wf_me(void)
 /* Debug builds: every call looks where its object is. */
 static inline void wf_check_place(const char *function, const void *object)
 {
-#ifdef WF_DEBUG
+#if WF_DEBUG
     if (wf_on_copied_stack(object))
         wf_panic(function,
                  "the object is on a shared stack, where others cannot reach it while the fiber waits; make it static, "

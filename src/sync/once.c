@@ -6,13 +6,15 @@
  *
  * With WAITERS the word changes under o->lock only.
  */
-#include <errno.h>
 
+#include "base/errno.h"
+#include "sched/object.h"
 #include "sync/object.h"
 
 #define NEW ((uintptr_t)0)
 #define WAITERS ((uintptr_t)1) /* beside an identity: somebody is in the list */
 #define DONE ((uintptr_t)2)    /* nobody's identity */
+_Static_assert((WAITERS | DONE) == WF_OWNER_BITS, "dumps look for the owner");
 
 /* fn has returned. Who waits is made ready last, when `o` is not touched any more. */
 static void finish(weft_once *o, uintptr_t me)

@@ -5,13 +5,15 @@
  * changes under l->lock only, and nobody who comes gets in. Who leaves last passes the lock to the first in the list, so
  * it is never free while somebody waits. A waiter's `data` is the identity of a writer, NULL of a reader.
  */
-#include <errno.h>
 
+#include "base/errno.h"
+#include "sched/object.h"
 #include "sync/object.h"
 
 #define WAITERS ((uintptr_t)1)
 #define READERS ((uintptr_t)2) /* somebody reads: the rest is how many */
 #define READER ((uintptr_t)4)  /* one of them */
+_Static_assert((WAITERS | READERS) == WF_OWNER_BITS && READERS == WF_OWNER_READERS, "dumps look for the owner");
 
 /* Whether `want` (0: to read, else a writer) gets in at once, and what the word is then. */
 static bool may_enter(uintptr_t word, uintptr_t want, uintptr_t *then)
@@ -148,9 +150,10 @@ int weft_rwlock_write_lock(weft_rwlock *l, weft_time deadline)
         return -EINVAL;
     wf_enter(__func__, l);
     uintptr_t me = wf_me(), word = 0;
-    if (wf_cas(&l->word, &word, me)) /* acquire: pairs with unlock */
-        return 0;
-    return lock_slowly(l, me, deadline);
+    int rc = wf_cas(&l->word, &word, me) ? 0 : lock_slowly(l, me, deadline); /* acquire: pairs with unlock */
+    if (rc == 0)
+        wf_debug_locked(l, "rwlock (to write)", WF_CALLER);
+    return rc;
 }
 
 int weft_rwlock_unlock(weft_rwlock *l)
@@ -162,6 +165,7 @@ int weft_rwlock_unlock(weft_rwlock *l)
     for (;;) {
         if (!(word & READERS) && (word & ~WAITERS) != me)
             return -EPERM;
+        wf_debug_unlocked(l);
         if (word & WAITERS) {
             if (leave_slowly(l))
                 return 0;

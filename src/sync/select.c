@@ -1,24 +1,30 @@
 /*
- * sync/select.c: weft_select: exactly one of several cases happens.
+ * sync/select.c: weft_select and weft_select_ordered: exactly one of several cases happens.
  *
  * It takes the locks of all objects, each once, in the order of their addresses. With all of them held it looks at the
- * cases in a random order; if none can happen, it links a waiter for each and waits. The locks are released by the
- * commit of that wait, when the sleeper can be won. Who comes first for any of the cases wins it: the sleeper's word,
- * settled by one compare-and-swap, is the only arbiter. Its result is twice the index of the case, or one more (see
- * chan.h). Awake again, select takes back the waiters of the other cases, one object at a time, and touches the object
- * of the case that happened no more: who met it there may have freed it.
+ * cases in a random order; if none can happen, it links a waiter for each, in that order, and waits. So of several
+ * cases on one object each is as likely to be the first in its list. An ordered select looks at the cases, and links
+ * them, in the order in which they were given. The locks are released by the commit of that wait, when the sleeper can
+ * be won. Who comes first for any of the cases wins it: the sleeper's word, settled by one compare-and-swap, is the
+ * only arbiter. Its result is twice the index of the case, or one more (see chan.h). Awake again, select takes back the
+ * waiters on the other objects, one object at a time. It does not touch the object of the case that happened: the
+ * winner took out all waiters of this select there, and may have freed the object.
+ *
+ * Cases with WEFT_NONE are in neither of the two arrays of indices. If all cases are WEFT_NONE, select locks nothing
+ * and links nothing: only the deadline or a cancel ends the wait.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <weft/chan.h>
 
+#include "base/errno.h"
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "sched/budget.h"
 #include "sched/wait.h"
 #include "sync/chan.h"
 #include "sync/event.h"
@@ -28,20 +34,32 @@ enum {
     MOST = 1 << 30, /* cases whose results an int can hold */
 };
 
+#define NO_CASE SIZE_MAX /* instead of the index of a case: none */
+
 struct entry {
-    struct wf_waiter waiter; /* guarded by: *lock, from the look to the end of take_back */
-    struct wf_lock *lock;    /* const: the object's */
-    size_t copied; /* const: bytes of the value that are in memory of ours, at waiter.data; 0: it stays where it is */
+    struct wf_chan_case place; /* guarded by: *lock, from the look to the end of take_back */
+    struct wf_lock *lock;      /* const: the object's */
+    size_t copied; /* const: bytes of the value in memory of ours, at place.waiter.data; 0: it stays where it is */
+};
+
+/* What a caller asked for. */
+struct choice {
+    weft_case *cases;
+    size_t n;
+    bool ordered;
 };
 
 /* One select. On the C stack, or allocated if there are many cases or that stack is a shared one. */
 struct call {
-    weft_case *cases; /* const; only for the caller: they may be on a shared stack */
-    size_t n;         /* const */
-    struct entry *entries;
-    uint32_t *by_lock; /* const: indices of cases in the order of their locks' addresses */
-    uint32_t *order;   /* indices of cases in the order of the look */
-    bool allocated;    /* const */
+    weft_case *cases;      /* const; only for the caller: they may be on a shared stack */
+    size_t given;          /* const: how many cases there are */
+    size_t n;              /* const: how many have an operation; by_lock and order have only these */
+    struct entry *entries; /* by the index of the case; without meaning for a case that has no operation */
+    uint32_t *by_lock;     /* const: indices of cases in the order of their locks' addresses */
+    uint32_t *order;       /* indices of cases in the order of the look; all of them after a look that found none */
+    bool ordered;          /* const: the first case that can happen does */
+    bool allocated;        /* const */
+    bool repeats;          /* an object is in several cases; known since lock_all */
 };
 
 /* ---- chance ---- */
@@ -54,7 +72,7 @@ static struct {
 } rows[1 << ROW_BITS];
 
 /* A number below n. */
-static uint32_t draw_below(uint32_t n)
+static inline __attribute__((always_inline)) uint32_t draw_below(uint32_t n)
 {
     uint64_t *state = &rows[((uintptr_t)wf_thread_now() >> 6) * 0x9e3779b97f4a7c15u >> (64 - ROW_BITS)].state;
     uint64_t x = wf_load(state) + 0x9e3779b97f4a7c15u;
@@ -76,7 +94,7 @@ static bool valid(const weft_case *k)
         wf_check_place("weft_select", k->event);
         return k->event != NULL;
     default:
-        return false;
+        return k->op == WEFT_NONE;
     }
 }
 
@@ -132,12 +150,14 @@ static struct wf_lock *distinct(const struct call *s, size_t k)
     return k > 0 && s->entries[s->by_lock[k - 1]].lock == lock ? NULL : lock;
 }
 
-static void lock_all(const struct call *s)
+static void lock_all(struct call *s)
 {
     for (size_t k = 0; k < s->n; k++) {
         struct wf_lock *lock = distinct(s, k);
         if (lock)
             wf_lock(lock);
+        else
+            s->repeats = true;
     }
 }
 
@@ -150,20 +170,21 @@ static void unlock_all(const struct call *s)
     }
 }
 
-/* Lets a case happen that can, each as likely as any other: its index; n: none can. */
+/* Lets a case happen that can: each is equally likely, or if ordered the first one happens. Its index, or NO_CASE. */
 static size_t look(struct call *s, struct wf_sleeper **woken)
 {
     for (size_t k = 0; k < s->n; k++) {
-        size_t drawn = k + draw_below((uint32_t)(s->n - k));
+        size_t drawn = k + (s->ordered ? 0 : draw_below((uint32_t)(s->n - k)));
         uint32_t i = s->order[drawn];
         s->order[drawn] = s->order[k];
+        s->order[k] = i;
         int result = happen(&s->cases[i], woken);
         if (result != -EAGAIN) {
             s->cases[i].result = result;
             return i;
         }
     }
-    return s->n;
+    return NO_CASE;
 }
 
 /*
@@ -177,13 +198,14 @@ static bool commit(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-/* Takes back the waiters of all cases but one, the case that happened; n: none did. */
-static void take_back_all(struct call *s, size_t but)
+/* Takes back the waiters of all cases, but those on the object of the case that happened (if any). */
+static void take_back_all(struct call *s, size_t happened)
 {
+    const struct wf_lock *gone = happened != NO_CASE ? s->entries[happened].lock : NULL; /* not to be followed */
     struct wf_lock *held = NULL;
     for (size_t k = 0; k < s->n; k++) {
         uint32_t i = s->by_lock[k];
-        if (i == but)
+        if (s->entries[i].lock == gone)
             continue;
         if (s->entries[i].lock != held) {
             if (held)
@@ -191,26 +213,72 @@ static void take_back_all(struct call *s, size_t but)
             held = s->entries[i].lock;
             wf_lock(held);
         }
-        take_back(&s->cases[i], &s->entries[i].waiter);
+        take_back(&s->cases[i], &s->entries[i].place.waiter);
     }
     if (held)
         wf_unlock(held);
 }
 
+/* Rings of the cases that are on one channel. (A set event takes out all waiters anyway.) */
+static WF_COLD void link_siblings(struct call *s)
+{
+    struct wf_chan_case *first = &s->entries[s->by_lock[0]].place, *last = first;
+    for (size_t k = 1; k < s->n; k++) {
+        struct entry *e = &s->entries[s->by_lock[k]];
+        const weft_case *it = &s->cases[s->by_lock[k]];
+        if (distinct(s, k)) {
+            first = last = &e->place;
+            continue;
+        }
+        if (it->op == WEFT_EVENT)
+            continue;
+        first->waiter.index |= WF_CHAN_SIBLINGS;
+        e->place.waiter.index |= WF_CHAN_SIBLINGS;
+        last->sibling = &e->place;
+        e->place.sibling = first;
+        last = &e->place;
+    }
+}
+
+static void link_all(struct call *s, struct wf_sleeper *me)
+{
+    if (wf_unlikely(s->repeats))
+        link_siblings(s);
+    for (size_t k = 0; k < s->n; k++) {
+        uint32_t i = s->order[k];
+        add(&s->cases[i], &s->entries[i].place.waiter, me);
+    }
+}
+
+/* The channel of case i was closed: chooses a case on it, each as likely as the others, or if ordered the first. */
+static WF_COLD size_t any_closed_with(const struct call *s, size_t i)
+{
+    const struct wf_lock *lock = s->entries[i].lock; /* not to be followed */
+    size_t first = 0, n = 0, lowest = i;
+    while (s->entries[s->by_lock[first]].lock != lock)
+        first++;
+    for (; first + n < s->n && s->entries[s->by_lock[first + n]].lock == lock; n++) {
+        if (s->by_lock[first + n] < lowest)
+            lowest = s->by_lock[first + n];
+    }
+    return s->ordered ? lowest : s->by_lock[first + draw_below((uint32_t)n)];
+}
+
 /* With all locks held, which it releases: waits until a case happens. Its index, or a negative errno. */
 static int wait_for_one(struct call *s, struct wf_sleeper *me, weft_time deadline)
 {
-    for (size_t i = 0; i < s->n; i++)
-        add(&s->cases[i], &s->entries[i].waiter, me);
+    link_all(s, me);
     int rc = wf_wait(me, "select", commit, s, deadline);
-    size_t i = rc < 0 ? s->n : (size_t)rc / 2;
+    size_t i = rc < 0 ? NO_CASE : (size_t)rc / 2;
     take_back_all(s, i);
     if (rc < 0)
         return rc;
     bool closed = rc & WF_CHAN_CLOSED;
+    if (closed)
+        i = any_closed_with(s, i);
     s->cases[i].result = closed ? -EPIPE : 0;
     if (s->entries[i].copied > 0 && s->cases[i].op == WEFT_RECV && !closed)
-        wf_chan_copy(s->cases[i].value, s->entries[i].waiter.data, s->entries[i].copied);
+        wf_chan_copy(s->cases[i].value, s->entries[i].place.waiter.data, s->entries[i].copied);
     return (int)i;
 }
 
@@ -218,27 +286,32 @@ static int wait_for_one(struct call *s, struct wf_sleeper *me, weft_time deadlin
 
 static bool must_copy(const weft_case *k)
 {
-    return k->op != WEFT_EVENT && k->chan->elem > 0 && wf_on_copied_stack(k->value);
+    return k->op != WEFT_EVENT && k->op != WEFT_NONE && k->chan->elem > 0 && wf_on_copied_stack(k->value);
 }
 
 /* Whether others could not find what they need while the caller waits. */
 static bool out_of_reach(const struct call *s)
 {
     bool any = wf_on_copied_stack(s);
-    for (size_t i = 0; i < s->n && !any; i++)
-        any = must_copy(&s->cases[i]);
+    for (size_t k = 0; k < s->n && !any; k++)
+        any = must_copy(&s->cases[s->order[k]]);
     return any;
 }
 
-static void prepare(struct call *s, weft_case *cases, size_t n, struct entry *entries, uint32_t *indices)
+static void prepare(struct call *s, const struct choice *of, struct entry *entries, uint32_t *indices)
 {
-    *s = (struct call){.cases = cases, .n = n, .entries = entries, .by_lock = indices, .order = indices + n};
-    for (size_t i = 0; i < n; i++) {
-        s->entries[i].waiter.index = 2 * (uint32_t)i;
-        s->entries[i].waiter.data = cases[i].value;
-        s->entries[i].lock = lock_of(&cases[i]);
+    *s = (struct call){.cases = of->cases, .given = of->n, .ordered = of->ordered, .entries = entries};
+    s->by_lock = indices;
+    s->order = indices + of->n;
+    for (size_t i = 0; i < of->n; i++) {
+        if (wf_unlikely(of->cases[i].op == WEFT_NONE))
+            continue;
+        s->entries[i].place.waiter.index = 2 * (uint32_t)i;
+        s->entries[i].place.waiter.data = of->cases[i].value;
+        s->entries[i].lock = lock_of(&of->cases[i]);
         s->entries[i].copied = 0;
-        s->by_lock[i] = s->order[i] = (uint32_t)i;
+        s->by_lock[s->n] = s->order[s->n] = (uint32_t)i;
+        s->n++;
     }
     sort_by_lock(s);
 }
@@ -246,12 +319,12 @@ static void prepare(struct call *s, weft_case *cases, size_t n, struct entry *en
 /* Gives each value on the caller's shared stack a place that stays. */
 static void copy_values(struct call *s, unsigned char *room)
 {
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->given; i++) {
         const weft_case *k = &s->cases[i];
         if (!must_copy(k))
             continue;
         s->entries[i].copied = k->chan->elem;
-        s->entries[i].waiter.data = room;
+        s->entries[i].place.waiter.data = room;
         if (k->op == WEFT_SEND)
             wf_chan_copy(room, k->value, k->chan->elem);
         room += k->chan->elem;
@@ -259,20 +332,20 @@ static void copy_values(struct call *s, unsigned char *room)
 }
 
 /* A call that is not on the C stack; NULL: no memory. */
-static struct call *allocate(weft_case *cases, size_t n)
+static struct call *allocate(const struct choice *of)
 {
     struct call *s;
-    size_t bytes = sizeof *s + n * (sizeof *s->entries + 2 * sizeof *s->order); /* n is at most MOST */
+    size_t bytes = sizeof *s + of->n * (sizeof *s->entries + 2 * sizeof *s->order); /* n is at most MOST */
     size_t fixed = bytes;
-    for (size_t i = 0; i < n; i++) {
-        if (must_copy(&cases[i]) && __builtin_add_overflow(bytes, cases[i].chan->elem, &bytes))
+    for (size_t i = 0; i < of->n; i++) {
+        if (must_copy(&of->cases[i]) && __builtin_add_overflow(bytes, of->cases[i].chan->elem, &bytes))
             return NULL;
     }
     s = wf_sys_malloc(bytes);
     if (!s)
         return NULL;
     struct entry *entries = (struct entry *)(s + 1);
-    prepare(s, cases, n, entries, (uint32_t *)(entries + n));
+    prepare(s, of, entries, (uint32_t *)(entries + of->n));
     s->allocated = true;
     copy_values(s, (unsigned char *)s + fixed);
     return s;
@@ -282,9 +355,9 @@ static struct call *allocate(weft_case *cases, size_t n)
 
 static int choose(struct call *s, weft_time deadline);
 
-static WF_COLD int choose_allocated(weft_case *cases, size_t n, weft_time deadline)
+static WF_COLD int choose_allocated(const struct choice *of, weft_time deadline)
 {
-    struct call *s = allocate(cases, n);
+    struct call *s = allocate(of);
     if (!s)
         return -ENOMEM;
     int rc = choose(s, deadline);
@@ -297,30 +370,42 @@ static int choose(struct call *s, weft_time deadline)
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
     lock_all(s);
     size_t i = look(s, &woken);
-    bool waits = i == s->n && !wf_time_is_now(deadline), moves = waits && !s->allocated && out_of_reach(s);
+    bool waits = i == NO_CASE && !wf_time_is_now(deadline), moves = waits && !s->allocated && out_of_reach(s);
     if (waits && !moves)
         return wait_for_one(s, me, deadline);
     unlock_all(s);
     if (wf_unlikely(moves))
-        return choose_allocated(s->cases, s->n, deadline);
+        return choose_allocated(&(struct choice){s->cases, s->given, s->ordered}, deadline);
     if (woken)
         wf_ready(woken);
-    return i == s->n ? -EAGAIN : (int)i;
+    wf_budget_spend(WF_COST_CHAN, !wf_time_is_now(deadline));
+    return i == NO_CASE ? -EAGAIN : (int)i;
+}
+
+/* Inline, as wf_wait is: a return that follows a switch is mispredicted. */
+static inline __attribute__((always_inline)) int select_among(const struct choice *of, weft_time deadline)
+{
+    if ((!of->cases && of->n > 0) || of->n > MOST)
+        return -EINVAL;
+    for (size_t i = 0; i < of->n; i++) {
+        if (!valid(&of->cases[i]))
+            return -EINVAL;
+    }
+    if (wf_unlikely(of->n > FEW))
+        return choose_allocated(of, deadline);
+    struct call here;
+    struct entry entries[FEW];
+    uint32_t indices[2 * FEW];
+    prepare(&here, of, entries, indices);
+    return choose(&here, deadline);
 }
 
 int weft_select(weft_case *cases, size_t n, weft_time deadline)
 {
-    if (!cases || n == 0 || n > MOST)
-        return -EINVAL;
-    for (size_t i = 0; i < n; i++) {
-        if (!valid(&cases[i]))
-            return -EINVAL;
-    }
-    if (wf_unlikely(n > FEW))
-        return choose_allocated(cases, n, deadline);
-    struct call here;
-    struct entry entries[FEW];
-    uint32_t indices[2 * FEW];
-    prepare(&here, cases, n, entries, indices);
-    return choose(&here, deadline);
+    return select_among(&(struct choice){cases, n, .ordered = false}, deadline);
+}
+
+int weft_select_ordered(weft_case *cases, size_t n, weft_time deadline)
+{
+    return select_among(&(struct choice){cases, n, .ordered = true}, deadline);
 }

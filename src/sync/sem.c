@@ -5,8 +5,8 @@
  * somebody waits it is sealed and 0. Two that take turns by two semaphores leave them sealed: each hop is then lock,
  * settle and unlock in post, lock and unlock in wait.
  */
-#include <errno.h>
 
+#include "base/errno.h"
 #include "sync/object.h"
 
 static int post_sealed(weft_sem *s)

@@ -1,8 +1,8 @@
 /*
  * sync/waitgroup.c: the waitgroup. The count is a word that can be sealed (sync/object.h); it is while somebody waits.
  */
-#include <errno.h>
 
+#include "base/errno.h"
 #include "sync/object.h"
 
 /* The count and n in *sum; or what is wrong with that. */

@@ -4,6 +4,7 @@
  */
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,8 @@
 
 #include <weft/chan.h>
 #include <weft/fiber.h>
+#include <weft/sched.h>
+#include <weft/sync.h>
 
 #include "hook/peer.h"
 
@@ -94,18 +97,41 @@ static void let_thread_wait(void *arg)
     CHECK_INT(pthread_mutex_unlock(&own), ==, 0);
 }
 
+static void run_beside_ticker(void (*body)(void))
+{
+    statement_gap(body);
+}
+
+static void *run_body(void *arg)
+{
+    void (**body)(void) = arg;
+    (*body)();
+    return NULL;
+}
+
+static void run_alone(void (*body)(void))
+{
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1};
+    CHECK_INT(weft_run(run_body, &body, NULL, &opts), ==, 0);
+}
+
 /* What stands on stderr while the body runs in a fiber. */
-static void what_is_told(void (*body)(void), char *text, size_t room)
+static void what_is_told_by(void (*run)(void (*)(void)), void (*body)(void), char *text, size_t room)
 {
     int file = memfd_create("stderr", 0), kept = dup(STDERR_FILENO);
     CHECK(file >= 0 && kept >= 0);
     CHECK_INT(dup2(file, STDERR_FILENO), ==, STDERR_FILENO);
-    statement_gap(body);
+    run(body);
     dup2(kept, STDERR_FILENO);
     ssize_t n = pread(file, text, room - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     close(file);
     close(kept);
+}
+
+static void what_is_told(void (*body)(void), char *text, size_t room)
+{
+    what_is_told_by(run_beside_ticker, body, text, room);
 }
 
 static int lines_of(const char *text)
@@ -231,6 +257,105 @@ TEST(who_waits_without_one_is_not_told)
     printf("%s", text);
 }
 
-STATEMENTS(lock_held, a_fiber_that_waits_with_a_mutex_is_told_once_for_each_place,
-           so_is_one_that_waits_by_this_librarys_own_calls, so_is_one_that_lets_others_run,
-           the_line_is_true_of_a_fiber_without_a_name_and_of_a_recursive_mutex, who_waits_without_one_is_not_told)
+/* --- a fiber that is alone --- */
+
+static void wait_and_yield_with_mutex(void)
+{
+    CHECK_INT(pthread_mutex_lock(&mutex), ==, 0);
+    usleep(1000);
+    weft_yield();
+    weft_sleep(WEFT_MS);
+    CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+}
+
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+/* After another has ended it is alone again. */
+static void wait_alone(void)
+{
+    wait_and_yield_with_mutex();
+    weft_fiber *f;
+    CHECK_INT(weft_go_with(&f, NULL, do_nothing, NULL), ==, 0);
+    CHECK_INT(weft_join(f, NULL, WEFT_FOREVER), ==, 0);
+    wait_and_yield_with_mutex();
+}
+
+/* The same place, once there is another: it was not told of before. */
+static void wait_at_one_place(void)
+{
+    for (int i = 0; i < 2; i++) {
+        weft_fiber *f = NULL;
+        if (i == 1)
+            CHECK_INT(weft_go_with(&f, NULL, do_nothing, NULL), ==, 0);
+        CHECK_INT(pthread_mutex_lock(&mutex), ==, 0);
+        usleep(1000);
+        CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+        if (f)
+            CHECK_INT(weft_join(f, NULL, WEFT_FOREVER), ==, 0);
+    }
+}
+
+TEST(a_fiber_that_waits_with_a_mutex_and_is_alone_is_not_told)
+{
+    char text[4096];
+    if (is_kernel())
+        SKIP("nobody tells");
+    what_is_told_by(run_alone, wait_alone, text, sizeof text);
+    printf("%s", text);
+    CHECK_INT(lines_of(text), ==, 0);
+    what_is_told_by(run_alone, wait_at_one_place, text, sizeof text);
+    printf("%s", text);
+    CHECK_INT(lines_of(text), ==, 1);
+}
+
+static pthread_mutex_t another = PTHREAD_MUTEX_INITIALIZER;
+
+static void *lock_another(void *arg)
+{
+    CHECK_INT(pthread_mutex_lock(&another), ==, 0);
+    CHECK_INT(pthread_mutex_unlock(&another), ==, 0);
+    weft_event_set(arg);
+    return NULL;
+}
+
+static void *spawn(void *arg)
+{
+    while (strcmp(weft_fiber_waits_for(((void **)arg)[0], NULL), "") == 0)
+        sched_yield();
+    CHECK_INT(weft_go(lock_another, ((void **)arg)[1]), ==, 0);
+    return NULL;
+}
+
+/* A thread spawns a fiber while the only one waits. */
+static void wait_until_another_has_locked(void)
+{
+    weft_event locked = {0};
+    pthread_t thread;
+    void *both[] = {weft_fiber_current(), &locked};
+    CHECK_INT(pthread_mutex_lock(&mutex), ==, 0);
+    CHECK_INT(pthread_create(&thread, NULL, spawn, both), ==, 0);
+    CHECK_INT(weft_event_wait(&locked, WEFT_FOREVER), ==, 0);
+    CHECK_INT(pthread_mutex_unlock(&mutex), ==, 0);
+    CHECK_INT(pthread_join(thread, NULL), ==, 0);
+}
+
+TEST(a_fiber_that_was_alone_is_told_when_one_that_came_later_locks_something)
+{
+    char text[4096];
+    if (is_kernel())
+        SKIP("nobody tells");
+    what_is_told_by(run_alone, wait_until_another_has_locked, text, sizeof text);
+    printf("%s", text);
+    CHECK_INT(lines_of(text), ==, 1);
+    CHECK(strstr(text, "started at weft_run, waits at test_hook_lock_held+0x") != NULL);
+    CHECK(strstr(text, "(event)") != NULL);
+}
+
+STATEMENTS(lock_held, a_fiber_that_waits_with_a_mutex_and_is_alone_is_not_told,
+           a_fiber_that_was_alone_is_told_when_one_that_came_later_locks_something,
+           a_fiber_that_waits_with_a_mutex_is_told_once_for_each_place, so_is_one_that_waits_by_this_librarys_own_calls,
+           so_is_one_that_lets_others_run, the_line_is_true_of_a_fiber_without_a_name_and_of_a_recursive_mutex,
+           who_waits_without_one_is_not_told)

@@ -184,9 +184,19 @@ STATEMENT(without_descriptors_the_reason_is_told)
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &none), ==, 0);
     errno = 0;
     int rc = getaddrinfo("localhost", "80", NULL, &found), error = errno;
+    errno = 0;
+    int service_rc = getaddrinfo("127.0.0.1", "http", NULL, &found), service_error = errno;
+    errno = 0;
+    const struct hostent *host = gethostbyname("localhost");
+    int host_error = errno, reason = h_errno;
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &now), ==, 0);
     CHECK_INT(rc, ==, EAI_SYSTEM);
     CHECK_INT(error, ==, EMFILE);
+    CHECK_INT(service_rc, ==, EAI_SERVICE);
+    CHECK_INT(service_error, ==, EMFILE);
+    CHECK(!host);
+    CHECK_INT(host_error, ==, EMFILE);
+    CHECK_INT(reason, ==, NETDB_INTERNAL);
     if (rc == 0)
         freeaddrinfo(found);
 }

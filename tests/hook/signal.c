@@ -2,40 +2,13 @@
  * Signals that come while flows wait, and masks of calls. A signal whose handler runs on a worker does not interrupt the
  * calls of its fibers: they go on, as after SA_RESTART. That is a difference, and stated here as such.
  */
-#include "hook/ends.h"
+#include "hook/signals.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
-
-static int handled; /* atomic */
-
-static void count_it(int number)
-{
-    (void)number;
-    __atomic_add_fetch(&handled, 1, __ATOMIC_RELAXED);
-}
-
-static int count(void)
-{
-    return __atomic_load_n(&handled, __ATOMIC_RELAXED);
-}
-
-/* The handler for SIGUSR1, until `restore`. */
-static struct sigaction handle(int flags)
-{
-    struct sigaction act = {.sa_handler = count_it, .sa_flags = flags}, before;
-    __atomic_store_n(&handled, 0, __ATOMIC_RELAXED);
-    CHECK_INT(sigaction(SIGUSR1, &act, &before), ==, 0);
-    return before;
-}
-
-static void restore(struct sigaction before)
-{
-    CHECK_INT(sigaction(SIGUSR1, &before, NULL), ==, 0);
-}
 
 /* A thread that gets a signal after a while, and then something to read. */
 struct shot {
@@ -58,50 +31,6 @@ static struct flow *begin_shot(struct shot *s, int fd)
 {
     *s = (struct shot){.thread = pthread_self(), .after = 70, .fd = fd};
     return begin_thread(shoot, s);
-}
-
-static long in_recv(int fd)
-{
-    char byte;
-    return recv(fd, &byte, 1, 0);
-}
-
-static long in_read(int fd)
-{
-    char byte;
-    return read(fd, &byte, 1);
-}
-
-static long in_limited_recv(int fd)
-{
-    struct timeval t = {5, 0};
-    CHECK_INT(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t), ==, 0);
-    return in_recv(fd);
-}
-
-static long in_poll(int fd)
-{
-    struct pollfd p = {fd, POLLIN, 0};
-    return poll(&p, 1, -1);
-}
-
-static long in_select(int fd)
-{
-    fd_set set;
-    FD_ZERO(&set);
-    FD_SET(fd, &set);
-    return select(fd + 1, &set, NULL, NULL, NULL);
-}
-
-static long in_epoll_wait(int fd)
-{
-    struct epoll_event e = {.events = EPOLLIN};
-    int set = epoll_create1(EPOLL_CLOEXEC);
-    CHECK_INT(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e), ==, 0);
-    int n = epoll_wait(set, &e, 1, -1), error = errno;
-    close(set);
-    errno = error;
-    return n;
 }
 
 /* A signal comes while the call waits: it goes on, and gets what comes later; or it is EINTR at once. */

@@ -2,6 +2,7 @@
  * The calls that wait for a time: how long they take, what they return, and what they leave in errno.
  */
 #include <errno.h>
+#include <poll.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -339,7 +340,42 @@ STATEMENT(a_thousand_sleep_at_once)
     CHECK_INT(slept, ==, CROWD);
 }
 
+/* ---- a shield ---- */
+
+static void be_shielded(void *arg)
+{
+    int *fds = arg;
+    char byte = 0;
+    CHECK_INT(weft_cancel(weft_fiber_current()), ==, 0);
+    CHECK_ERRNO(read(fds[0], &byte, 1), ECANCELED);
+    CHECK_INT(weft_shield_begin(weft_in(20 * WEFT_SEC)), ==, 0);
+    double start = now_ms();
+    CHECK_INT(usleep(20000), ==, 0);
+    CHECK_INT(poll(&(struct pollfd){.fd = fds[0], .events = POLLIN}, 1, 20), ==, 0);
+    CHECK(now_ms() - start >= 40);
+    CHECK_INT(weft_shield_begin(weft_in(20 * WEFT_MS)), ==, 0);
+    start = now_ms();
+    CHECK_ERRNO(read(fds[0], &byte, 1), ECANCELED); /* at its end */
+    CHECK(now_ms() - start >= 19);
+    weft_shield_end();
+    CHECK_INT(write(fds[1], "x", 1), ==, 1);
+    CHECK_INT(read(fds[0], &byte, 1), ==, 1);
+    weft_shield_end();
+    CHECK_ERRNO(read(fds[0], &byte, 1), ECANCELED);
+}
+
+STATEMENT(a_shield_covers_hooked_calls)
+{
+    int fds[2];
+    if (is_kernel())
+        return;
+    CHECK_INT(pipe(fds), ==, 0);
+    end(begin(be_shielded, fds));
+    close(fds[0]);
+    close(fds[1]);
+}
+
 STATEMENTS(sleep, none_of_them_is_early, seconds_are_slept, usleep_takes_more_than_a_second,
            times_that_are_none_are_refused, clock_nanosleep_returns_its_error_and_leaves_errno_alone,
            points_in_time_are_waited_for, other_clocks_are_slept_by, the_longest_sleeps_do_not_wrap,
-           what_was_interrupted_says_what_is_left, a_thousand_sleep_at_once)
+           what_was_interrupted_says_what_is_left, a_thousand_sleep_at_once, a_shield_covers_hooked_calls)

@@ -1,5 +1,5 @@
 /*
- * The ring on real threads: an owner pushes, pops and spills while eight thieves steal. Every item is taken once, by
+ * The ring on real threads: an owner pushes, pops, grows and shrinks while eight thieves steal. Every item is taken once, by
  * each taker in the order of the pushes; its contents are plain, for ThreadSanitizer to judge. WEFT_STEPS sets the
  * number of items in a round.
  */
@@ -36,7 +36,8 @@ struct taker {
 static struct item *items;
 static uint32_t item_count;
 static struct taker owner, thieves[THIEVES];
-static bool all_pushed; /* atomic: the owner's release pairs with the thieves' acquire */
+static unsigned growths, shrinks; /* owner: the owner */
+static bool all_pushed;           /* atomic: the owner's release pairs with the thieves' acquire */
 
 /* Reports the first mistake of a taker only. */
 static void took(struct taker *t, struct item *item)
@@ -65,7 +66,7 @@ static void *steal(void *arg)
     struct taker *self = arg;
     for (;;) {
         bool was_last_look = wf_load_acquire(&all_pushed); /* pairs with push_all */
-        struct item *item = wf_ring_steal(&owner.ring, &self->ring);
+        struct item *item = wf_ring_steal(&owner.ring, &self->ring, 0);
         if (item) {
             took(self, item);
             take_own(self, WF_RING_SIZE);
@@ -79,16 +80,22 @@ static void *steal(void *arg)
 
 static void push_all(uint64_t seed)
 {
-    void *out[WF_RING_SIZE / 2];
     for (uint32_t i = 0; i < item_count; i++) {
         items[i].contents = ~i;
-        while (!wf_ring_push(&owner.ring, &items[i])) {
-            for (uint32_t n = 0, spilt = wf_ring_spill(&owner.ring, out); n < spilt; n++)
-                took(&owner, out[n]);
+        if (!wf_ring_push(&owner.ring, &items[i], i)) {
+            growths++;
+            CHECK(wf_ring_grow(&owner.ring));
+            CHECK(wf_ring_push(&owner.ring, &items[i], i));
         }
         uint64_t dice = test_random(&seed) >> 40;
         if (dice % 4 == 0)
             take_own(&owner, (unsigned)(dice >> 2) % 4);
+        if (dice % 4096 == 1)
+            take_own(&owner, UINT32_MAX); /* then it may shrink */
+        if (dice % 64 == 1 && wf_ring_has_grown(&owner.ring)) {
+            wf_ring_shrink(&owner.ring);
+            shrinks += !wf_ring_has_grown(&owner.ring);
+        }
         if (dice % 512 == 0)
             sched_yield(); /* two cores: let others meet a ring that is not full */
     }
@@ -103,6 +110,10 @@ static void run_round(uint64_t seed)
     memset(items, 0, item_count * sizeof *items);
     memset(thieves, 0, sizeof thieves);
     memset(&owner, 0, sizeof owner);
+    wf_ring_init(&owner.ring);
+    for (int i = 0; i < THIEVES; i++)
+        wf_ring_init(&thieves[i].ring);
+    growths = shrinks = 0;
     owner.ring.head = owner.ring.tail = 0u - item_count / 2; /* the counters wrap on the way */
     all_pushed = false;
     while (started < THIEVES && pthread_create(&threads[started], NULL, steal, &thieves[started]) == 0)
@@ -117,7 +128,8 @@ static void run_round(uint64_t seed)
     CHECK_INT(owner.count + stolen, ==, item_count);
     for (uint32_t i = 0; i < item_count && !test_has_failed(); i++)
         CHECK_INT(items[i].taken, ==, 1);
-    printf("%u items, %lu of them stolen\n", item_count, stolen);
+    wf_ring_free(&owner.ring);
+    printf("%u items, %lu of them stolen; grew %u times, shrank %u times\n", item_count, stolen, growths, shrinks);
 }
 
 TEST(every_item_is_taken_once_while_eight_steal)

@@ -12,7 +12,7 @@
 #include "support/explore.h"
 
 /* The most steps of one schedule. */
-enum { EXPLORE_STEPS = 8192 };
+enum { EXPLORE_STEPS = 32768 };
 
 /* True once in 2^bits. */
 bool explore_chance(unsigned bits);

@@ -324,22 +324,36 @@ func runSleepers(figure string) {
 func main() {
 	type run = func(budget time.Duration)
 	runs := map[string]run{
-		"yield-2":          func(b time.Duration) { runYield(b, 2) },
-		"yield-1000":       func(b time.Duration) { runYield(b, 1000) },
-		"spawn-join":       runSpawnJoin,
-		"spawn-join-10k":   runSpawnJoinLive,
-		"chan":             runChan,
-		"sem":              runSem,
-		"skynet-1":         func(b time.Duration) { runSkynet(b, 1) },
-		"skynet-2":         func(b time.Duration) { runSkynet(b, 2) },
-		"wake":             func(b time.Duration) { runWake(b, true) },
-		"wake go-unlocked": func(b time.Duration) { runWake(b, false) },
-		"sleepers-p99":     func(time.Duration) { runSleepers("p99") },
-		"sleepers-cpu":     func(time.Duration) { runSleepers("cpu") },
-		"mutex-1":          func(b time.Duration) { runMutex(b, 1) },
-		"mutex-4":          func(b time.Duration) { runMutex(b, 4) },
-		"mutex-16":         func(b time.Duration) { runMutex(b, 16) },
-		"mutex-64":         func(b time.Duration) { runMutex(b, 64) },
+		"yield-2":            func(b time.Duration) { runYield(b, 2) },
+		"yield-1000":         func(b time.Duration) { runYield(b, 1000) },
+		"spawn-join":         runSpawnJoin,
+		"spawn-join-10k":     runSpawnJoinLive,
+		"chan":               runChan,
+		"sem":                runSem,
+		"skynet-1":           func(b time.Duration) { runSkynet(b, 1) },
+		"skynet-2":           func(b time.Duration) { runSkynet(b, 2) },
+		"wake":               func(b time.Duration) { runWake(b, true) },
+		"wake go-unlocked":   func(b time.Duration) { runWake(b, false) },
+		"sleepers-p99":       func(time.Duration) { runSleepers("p99") },
+		"sleepers-cpu":       func(time.Duration) { runSleepers("cpu") },
+		"fair-0.1 go-sleep":  func(b time.Duration) { runFair(b, 100*time.Microsecond, sleepBeside) },
+		"fair-0.5 go-sleep":  func(b time.Duration) { runFair(b, 500*time.Microsecond, sleepBeside) },
+		"fair-5 go-sleep":    func(b time.Duration) { runFair(b, 5*time.Millisecond, sleepBeside) },
+		"fair-0.1 go-timer":  func(b time.Duration) { runFair(b, 100*time.Microsecond, timeBeside) },
+		"fair-0.5 go-timer":  func(b time.Duration) { runFair(b, 500*time.Microsecond, timeBeside) },
+		"fair-5 go-timer":    func(b time.Duration) { runFair(b, 5*time.Millisecond, timeBeside) },
+		"fair-0.1 go-socket": func(b time.Duration) { runFair(b, 100*time.Microsecond, readBeside) },
+		"fair-0.5 go-socket": func(b time.Duration) { runFair(b, 500*time.Microsecond, readBeside) },
+		"fair-5 go-socket":   func(b time.Duration) { runFair(b, 5*time.Millisecond, readBeside) },
+		"fair-move":          runMove,
+		"mutex-1":            func(b time.Duration) { runMutex(b, 1) },
+		"mutex-4":            func(b time.Duration) { runMutex(b, 4) },
+		"mutex-16":           func(b time.Duration) { runMutex(b, 16) },
+		"mutex-64":           func(b time.Duration) { runMutex(b, 64) },
+	}
+	if len(os.Args) == 3 && os.Args[1] == "fair-writer" {
+		fairWriter(os.Args[2])
+		return
 	}
 	if len(os.Args) == 4 {
 		name := os.Args[1]

@@ -1,12 +1,21 @@
 /*
- * The ring under the explorer: the owner pushes, pops and spills while others steal. Every item is taken once and with
- * its contents, by each taker in the order of the pushes. The ring has 4 slots, to be full and to go round often.
+ * The ring under the explorer: the owner pushes, pops, grows and shrinks while others steal. Every item is taken once and
+ * with its contents, by each taker in the order of the pushes. The first buffer has 2 places, to be full and to go round often.
  */
 #define WF_EXPLORE 1
-#define WF_RING_SIZE 4u
-#include "base/ring.h"
+#define WF_RING_SIZE 2u
 
 #include <string.h>
+
+#include "base/sys.h"
+
+/* The second and the third buffer of a ring; there is no memory for more, nor always for these. */
+static void *map(size_t bytes);
+static void discard(void *base, size_t bytes);
+#define wf_sys_map map
+#define wf_sys_discard discard
+
+#include "base/ring.c" // NOLINT(bugprone-suspicious-include): compiled for the explorer
 
 #include "support/explore.h"
 #include "support/test.h"
@@ -20,19 +29,40 @@ static struct item {
 
 static struct wf_ring rings[3]; /* thread n owns rings[n] */
 static unsigned pushed;
-static int last_taken[3];   /* by each thread */
+static int last_taken[3]; /* by each thread */
+static int memory_left;   /* so many times a ring can get a larger buffer */
+static void *maps[8][48];
+static size_t mapped;
 static int taken_by[ITEMS]; /* how often */
 
 static void set_up(void)
 {
     memset(items, 0, sizeof items);
     memset(taken_by, 0, sizeof taken_by);
-    memset(rings, 0, sizeof rings);
+    memset(maps, 0, sizeof maps);
+    mapped = 0;
+    memory_left = (int)explore_random(4);
     pushed = 0;
     for (int i = 0; i < 3; i++) {
+        wf_ring_init(&rings[i]);
         rings[i].head = rings[i].tail = explore_random(2) ? 0u - explore_random(6) : explore_random(4);
         last_taken[i] = -1;
     }
+}
+
+static void *map(size_t bytes)
+{
+    if (mapped == sizeof maps / sizeof maps[0] || memory_left == 0 || bytes > sizeof maps[0])
+        return NULL;
+    memory_left--;
+    return maps[mapped++];
+}
+
+/* As if the kernel had taken the pages, though not all at once. */
+static void discard(void *base, size_t bytes)
+{
+    for (void **item = base; (char *)(item + 1) <= (char *)base + bytes; item++)
+        wf_store(item, NULL);
 }
 
 static void took(int self, const struct item *item)
@@ -57,12 +87,11 @@ static void take_own(int self, unsigned most)
 
 static void push_next(int self)
 {
-    void *out[WF_RING_SIZE / 2];
     struct item *item = &items[pushed];
     wf_store(&item->contents, 1000 + pushed);
-    while (!wf_ring_push(&rings[self], item)) {
-        for (uint32_t i = 0, spilt = wf_ring_spill(&rings[self], out); i < spilt; i++)
-            took(self, out[i]);
+    while (!wf_ring_push(&rings[self], item, 0)) {
+        if (!wf_ring_grow(&rings[self]))
+            take_own(self, 1);
     }
     pushed++;
 }
@@ -72,17 +101,19 @@ static void owner(int self)
     while (pushed < ITEMS) {
         push_next(self);
         if (explore_random(3) == 0)
-            take_own(self, 1 + explore_random(2));
+            take_own(self, 1 + explore_random(4));
+        if (explore_random(2) == 0)
+            wf_ring_shrink(&rings[self]);
     }
 }
 
 static void steal_from(int victim, int self)
 {
     for (int tries = 0; tries < 4; tries++) {
-        struct item *item = wf_ring_steal(&rings[victim], &rings[self]);
+        struct item *item = wf_ring_steal(&rings[victim], &rings[self], 0);
         if (item)
             took(self, item);
-        take_own(self, WF_RING_SIZE);
+        take_own(self, ITEMS);
     }
 }
 
@@ -95,7 +126,7 @@ static void thief(int self)
 static void slow_thief(int self)
 {
     for (int tries = 0; tries < 3; tries++) {
-        struct item *item = wf_ring_steal(&rings[OWNER], &rings[self]);
+        struct item *item = wf_ring_steal(&rings[OWNER], &rings[self], 0);
         if (item)
             took(self, item);
         last_taken[self] = -1;
@@ -113,7 +144,7 @@ static void thief_of_thief(int self)
 static void check(void)
 {
     for (int i = 2; i >= 0; i--)
-        take_own(i, WF_RING_SIZE);
+        take_own(i, ITEMS);
     for (int i = 0; i < ITEMS; i++)
         CHECK_INT(taken_by[i], ==, 1);
 }

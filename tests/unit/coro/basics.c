@@ -148,6 +148,16 @@ TEST(name_is_copied_and_count_is_exact)
     CHECK_INT(weft_coro_count(), ==, before);
 }
 
+TEST(null_may_be_asked_as_well)
+{
+    CHECK_INT(weft_coro_id(weft_coro_current()), ==, 0); /* on a thread's own stack */
+    CHECK_INT(weft_coro_state(NULL), ==, WEFT_CORO_NONE);
+    CHECK_INT(WEFT_CORO_NONE, ==, -1);
+    CHECK_STR(weft_coro_name(NULL), "");
+    CHECK_PTR(weft_coro_user(NULL), ==, NULL);
+    CHECK_INT(weft_coro_stack_used(NULL), ==, 0);
+}
+
 /* transfer: main resumes a; a transfers to b; b inherits main as its resumer. */
 struct pair {
     weft_coro *a, *b;
@@ -299,6 +309,6 @@ TEST(the_stack_is_aligned_as_the_abi_says)
 }
 
 TESTS(coro_basics, values_pass_both_ways, states_follow_its_life, one_that_waits_for_another_is_running,
-      reset_runs_again_on_the_same_stack_under_a_new_id, name_is_copied_and_count_is_exact,
+      reset_runs_again_on_the_same_stack_under_a_new_id, name_is_copied_and_count_is_exact, null_may_be_asked_as_well,
       transfer_hands_over_the_resumer, transfer_on_a_threads_own_stack_is_a_resume, transfers_go_round_a_ring,
       registers_are_kept_across_switches, the_stack_is_aligned_as_the_abi_says)

@@ -1,8 +1,9 @@
 /*
  * A stack that overflows: one line that names the coroutine, then SIGSEGV. Any other fault goes to whoever handled it
  * before. Everything happens in children: this process itself never makes a coroutine, as the first one installs the
- * handler.
+ * handler. Compiled without -fstack-clash-protection: some of the frames here are to step over the guard.
  */
+#include <alloca.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include <weft/weft.h>
 
+#include "base/thread.h"
 #include "stack/slab.h"
 #include "support/test.h"
 
@@ -424,9 +426,151 @@ TEST(a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow)
     CHECK_CHILD(fault_near_below, NULL, SIGSEGV, "\"the real one\" overflowed its stack of");
 }
 
+/* A frame that is so large that it ends below the mapping of all stacks, where this process has nothing. */
+static __attribute__((noinline)) char has_a_frame_down_to(const char *end)
+{
+    char *here = __builtin_frame_address(0), *large = alloca((size_t)(here - end));
+    __asm__ volatile("" : : "r"(large) : "memory");
+    *(volatile char *)large = 1; /* the far end only */
+    return *large;
+}
+
+enum { BELOW = 128 * 1024 };
+
+static bool nothing_is_mapped(char *p)
+{
+    unsigned char there;
+    char *page = (char *)((uintptr_t)p & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1));
+    return mincore(page, 1, &there) != 0 && errno == ENOMEM;
+}
+
+/* Below all stacks, where writing is a fault: nothing is mapped there, or (`forbidden`) a page that has no rights. */
+static const char *end_below(const void *mapping, bool forbidden)
+{
+    char *end = (char *)(uintptr_t)mapping - BELOW;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    bool faults = forbidden ? mmap(end - BELOW, 2 * BELOW, PROT_NONE, flags, -1, 0) == end - BELOW
+                            : nothing_is_mapped(end) && nothing_is_mapped(end - 4096);
+    if (!faults)
+        _exit(3);
+    return end;
+}
+
+static void *leaves_its_mapping(void *arg)
+{
+    const void *mapping = wf_stack_mapping(weft_coro_current());
+    return has_a_frame_down_to(end_below(mapping, arg != NULL)) == 1 ? arg : NULL;
+}
+
+static void a_coroutine_leaves_its_mapping(void *arg)
+{
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer has one */
+    run(&(weft_coro_opts){.name = "large"}, leaves_its_mapping, arg);
+}
+
+static void *leaves_its_mapping_in_a_fiber(void *arg)
+{
+    const void *mapping = wf_stack_mapping(wf_thread_now()->current);
+    return has_a_frame_down_to(end_below(mapping, arg != NULL)) == 1 ? arg : NULL;
+}
+
+static void a_fiber_leaves_its_mapping(void *arg)
+{
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1};
+    signal(SIGSEGV, SIG_DFL);
+    weft_run(leaves_its_mapping_in_a_fiber, arg, NULL, &opts);
+}
+
+TEST(a_frame_that_ends_below_all_stacks_is_told_of)
+{
+    static char forbidden[] = "yes";
+    if (TEST_EMULATED)
+        SKIP("an emulator may have something else mapped there");
+    CHECK_CHILD(a_coroutine_leaves_its_mapping, NULL, SIGSEGV, "looks like a stack overflow of coroutine");
+    CHECK_CHILD(a_coroutine_leaves_its_mapping, NULL, SIGSEGV, " \"large\", whose stack has ");
+    CHECK_CHILD(a_coroutine_leaves_its_mapping, NULL, SIGSEGV, "Raise weft_coro_opts.stack");
+    CHECK_CHILD(a_coroutine_leaves_its_mapping, NULL, SIGSEGV, "-fstack-clash-protection");
+    CHECK_CHILD(a_coroutine_leaves_its_mapping, forbidden, SIGSEGV, "looks like a stack overflow of coroutine");
+    CHECK_CHILD(a_fiber_leaves_its_mapping, NULL, SIGSEGV, "looks like a stack overflow of fiber");
+    CHECK_CHILD(a_fiber_leaves_its_mapping, forbidden, SIGSEGV, "Raise weft_attr.stack or weft_sched_opts.stack");
+}
+
+/* A program that handles faults itself sees this one too, after the line. */
+static void leaves_its_mapping_with_a_handler(struct last_words *w)
+{
+    (void)w;
+    struct sigaction sa = {.sa_handler = plain, .sa_flags = SA_ONSTACK};
+    sigaction(SIGSEGV, &sa, NULL);
+    run(&(weft_coro_opts){.name = "large"}, leaves_its_mapping, NULL);
+}
+
+TEST(a_handler_of_before_sees_a_fault_below_all_stacks_after_the_line)
+{
+    if (TEST_EMULATED)
+        SKIP("an emulator may have something else mapped there");
+    struct last_words *w = last_words_of(leaves_its_mapping_with_a_handler, 0);
+    CHECK(strstr(w->said, "looks like a stack overflow of coroutine") != NULL);
+    CHECK(strstr(w->said, ".\nplain handler") != NULL);
+    munmap(w, sizeof *w);
+}
+
+/* A wild pointer there, with the stack pointer where it should be, and one in a handler on the signal stack. */
+static char *below_all;
+
+static void *writes_below_all(void *arg)
+{
+    *(volatile char *)end_below(wf_stack_mapping(weft_coro_current()), false) = 1; // NOLINT(*-cast-qual)
+    return arg;
+}
+
+static void fault_below_all(struct last_words *w)
+{
+    signal(SIGSEGV, SIG_DFL);
+    run(NULL, writes_below_all, w);
+}
+
+static void writes_there(int signal)
+{
+    (void)signal;
+    *(volatile char *)below_all = 1;
+}
+
+static void *raises(void *arg)
+{
+    raise(SIGUSR1);
+    return arg;
+}
+
+/* The signal stack lies below the coroutine's, as it may by chance. */
+static void fault_on_the_signal_stack(struct last_words *w)
+{
+    enum { BYTES = 128 * 1024 };
+    weft_coro *c;
+    struct sigaction sa = {.sa_handler = writes_there, .sa_flags = SA_ONSTACK};
+    signal(SIGSEGV, SIG_DFL);
+    sigaction(SIGUSR1, &sa, NULL);
+    REQUIRE(weft_coro_new(&c, raises, w, NULL) == 0);
+    below_all = (char *)(uintptr_t)end_below(wf_stack_mapping(c), false);
+    char *ours = mmap(below_all - 2 * BYTES, BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    REQUIRE(ours != MAP_FAILED);
+    stack_t stack = {.ss_sp = ours, .ss_size = BYTES};
+    REQUIRE(sigaltstack(&stack, NULL) == 0);
+    weft_coro_resume(c, NULL, NULL);
+}
+
+TEST(a_wild_pointer_below_all_stacks_is_no_overflow)
+{
+    if (TEST_EMULATED)
+        SKIP("an emulator may have something else mapped there");
+    check_says(fault_below_all, SIGSEGV, "");
+    check_says(fault_on_the_signal_stack, SIGSEGV, "");
+}
+
 TESTS(coro_overflow, overflow_of_a_private_stack_names_the_coroutine, overflow_of_a_shared_stack_names_the_coroutine,
       overflow_of_a_nested_one_names_the_one_that_ran, overflow_on_another_thread_names_the_coroutine,
       a_fault_elsewhere_goes_to_the_handler_of_before, a_fault_elsewhere_without_a_handler_is_a_bare_sigsegv,
       an_overflow_does_not_go_to_the_handler_of_before, a_sigsegv_that_was_sent_does_what_it_did_before,
       a_signal_stack_of_the_programs_own_is_used, a_frame_that_steps_over_the_guard_is_named_where_it_faults,
-      a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow)
+      a_fault_in_the_programs_own_page_below_a_stack_is_no_overflow, a_frame_that_ends_below_all_stacks_is_told_of,
+      a_handler_of_before_sees_a_fault_below_all_stacks_after_the_line, a_wild_pointer_below_all_stacks_is_no_overflow)

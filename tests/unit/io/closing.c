@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 
 #include "base/sanitizer.h"
+#include "base/sys.h"
 #include "unit/io/ground.h"
 
 static void *polls_for_ever(void *arg)
@@ -249,6 +250,52 @@ IN_FIBER(a_close_ends_thousands_of_waits)
 }
 
 /* The thread that is worker 0 closes it while it does not work. */
+/* ---- a cancel that the kernel loses ---- */
+
+static void *reads_for_ever(void *arg)
+{
+    char byte;
+    return ptr(weft_read(*(int *)arg, &byte, 1, WEFT_FOREVER));
+}
+
+/* The next two requests to cancel a call in a ring find nothing. */
+static void lose_cancels(void)
+{
+    wf_sys_fail(1u << WF_SYS_RING_CANCEL, 1, 1);
+}
+
+/* With a ring the kernel was asked until it found the call. */
+static void check_that_all_were_asked(void)
+{
+    if (strcmp(weft_io_backend(), "io_uring") == 0)
+        CHECK_INT(wf_sys_calls(), >=, 3);
+    wf_sys_fail(0, 0, 0);
+}
+
+IN_FIBER(a_close_asks_again_when_the_kernel_did_not_find_a_call)
+{
+    struct pair p = tcp_pair();
+    weft_fiber *f = go(reads_for_ever, &p.a);
+    AWAIT(is_parked(f));
+    lose_cancels();
+    CHECK_INT(weft_close(p.a), ==, 0);
+    check_that_all_were_asked();
+    CHECK_PTR(ended(f), ==, ptr(-EBADF));
+    CHECK_INT(weft_close(p.b), ==, 0);
+    return arg;
+}
+
+IN_FIBER(a_deadline_asks_again_when_the_kernel_did_not_find_a_call)
+{
+    struct pair p = tcp_pair();
+    char byte;
+    lose_cancels();
+    CHECK_INT(weft_read(p.a, &byte, 1, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
+    check_that_all_were_asked();
+    close_pair(p);
+    return arg;
+}
+
 TEST(worker_0_may_close_outside_of_its_loop)
 {
     weft_sched *s = new_sched(1, true);
@@ -309,5 +356,6 @@ TEST(fibers_that_move_leave_nothing_behind)
 TESTS(io_closing, a_poll_is_ended_by_a_close, a_poll_of_a_plain_thread_is_ended_by_a_close,
       one_descriptor_may_be_polled_for_two_things, what_others_may_wait_for_does_not_keep_the_worker_busy,
       a_file_that_was_closed_elsewhere_may_become_a_socket, a_close_ends_though_others_try_again,
-      a_close_ends_thousands_of_waits, what_goes_in_pieces_goes_to_one_descriptor,
+      a_close_ends_thousands_of_waits, a_close_asks_again_when_the_kernel_did_not_find_a_call,
+      a_deadline_asks_again_when_the_kernel_did_not_find_a_call, what_goes_in_pieces_goes_to_one_descriptor,
       worker_0_may_close_outside_of_its_loop, a_scheduler_may_be_started_again, fibers_that_move_leave_nothing_behind)

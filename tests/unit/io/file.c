@@ -277,6 +277,62 @@ IN_FIBER(opening_ends_at_its_deadline_and_when_cancelled)
     return arg;
 }
 
+/* No thread can be made: what has no other end to wait for is opened here. */
+static void open_without_helper(void)
+{
+    char path[64], fifo[64];
+    in_folder(path, sizeof path, "new");
+    in_folder(fifo, sizeof fifo, "fifo");
+    weft_time soon = weft_in(100 * WEFT_SEC);
+    CHECK_INT(mkfifo(fifo, 0600), ==, 0);
+    const struct {
+        const char *path;
+        int flags;
+    } opened[] = {
+        {path, O_RDWR | O_CREAT | O_EXCL}, {path, O_RDONLY}, {folder, O_RDONLY | O_DIRECTORY},
+        {fifo, O_RDONLY | O_NONBLOCK},     {fifo, O_PATH},   {"/dev/null", O_WRONLY | O_NONBLOCK},
+    };
+    for (size_t i = 0; i < sizeof opened / sizeof opened[0]; i++) {
+        int fd = weft_open(opened[i].path, opened[i].flags | O_CLOEXEC, 0600, soon);
+        CHECK_INT(fd, >=, 0);
+        if (fd >= 0)
+            CHECK_INT(weft_close(fd), ==, 0);
+    }
+    CHECK_INT(weft_open(path, O_RDWR | O_CREAT | O_EXCL, 0600, soon), ==, -EEXIST);
+    CHECK_INT(weft_open(fifo, O_RDONLY, 0, soon), ==, -EAGAIN);
+    CHECK_INT(weft_open("/dev/null", O_RDONLY, 0, soon), ==, -EAGAIN);
+    CHECK_INT(weft_open(path, O_RDONLY, 0, WEFT_NOW), ==, -EAGAIN);
+    CHECK_INT(weft_open(path, O_RDONLY, 0, weft_in(-1)), ==, -ETIMEDOUT);
+    CHECK_INT(unlink(path), ==, 0);
+    CHECK_INT(unlink(fifo), ==, 0);
+}
+
+static void *opens_without_helper(void *arg)
+{
+    char fifo[64];
+    if (has_ring()) /* and needs no helper */
+        return arg;
+    open_without_helper();
+    in_folder(fifo, sizeof fifo, "fifo");
+    CHECK_INT(mkfifo(fifo, 0600), ==, 0);
+    CHECK_INT(weft_open(fifo, O_RDONLY, 0, WEFT_FOREVER), ==, -EAGAIN); /* rather than hold up the worker */
+    CHECK_INT(unlink(fifo), ==, 0);
+    return arg;
+}
+
+TEST(without_a_helper_a_file_is_opened_on_the_callers_thread)
+{
+    end_helpers();
+    weft_sched *s = running_sched(1); /* its thread is there before none can be made */
+    weft_fiber *f = NULL;
+    wf_sys_fail(1u << WF_SYS_THREAD, 1, 100000);
+    open_without_helper();
+    CHECK_INT(weft_sched_go(s, &f, NULL, opens_without_helper, NULL), ==, 0);
+    ended(f);
+    wf_sys_fail(0, 0, 0);
+    end_sched(s);
+}
+
 TEST(plain_threads_use_files_too)
 {
     int fd = new_file();
@@ -311,5 +367,5 @@ TEST(the_folder_is_empty_again)
 TESTS(io_file, the_folder_is_made, a_file_is_written_and_read_back, a_file_that_is_not_in_memory_is_read_in_order,
       what_the_system_refuses_is_told, fibers_on_shared_stacks_use_files, a_call_that_waits_for_a_helper_may_give_up,
       a_number_that_is_no_file_any_more_is_not_taken_for_one, without_a_helper_the_call_is_made_all_the_same,
-      opening_waits_for_the_other_end, opening_ends_at_its_deadline_and_when_cancelled, plain_threads_use_files_too,
-      the_folder_is_empty_again)
+      without_a_helper_a_file_is_opened_on_the_callers_thread, opening_waits_for_the_other_end,
+      opening_ends_at_its_deadline_and_when_cancelled, plain_threads_use_files_too, the_folder_is_empty_again)

@@ -34,6 +34,12 @@ static void drain(struct pair p)
         ;
 }
 
+/* Some bytes may still be on their way. */
+static void drain_until_done(struct pair p, const weft_fiber *f)
+{
+    AWAIT((drain(p), weft_fiber_state(f) == WEFT_FIBER_DONE));
+}
+
 static void *writes_one(void *arg)
 {
     return ptr(weft_write(*(int *)arg, "x", 1, weft_in(20 * WEFT_SEC)));
@@ -73,7 +79,7 @@ IN_FIBER(who_waits_for_room_gets_it_though_the_other_half_is_closed)
                 CHECK_INT(weft_go_with(&f, &attrs[i], bodies[b], &p.b), ==, 0);
                 AWAIT(is_parked(f));
                 weft_sleep(WEFT_MS);
-                drain(p);
+                drain_until_done(p, f);
                 CHECK_PTR(ended(f), ==, ptr(b == 0 ? 1 : POLLOUT));
                 close_pair(p);
             }
@@ -109,8 +115,9 @@ IN_FIBER(who_waits_for_room_does_not_mind_when_the_other_half_is_closed)
         weft_sleep(WEFT_MS);
         CHECK_INT(shutdown(p.a, SHUT_WR), ==, 0);
         weft_sleep(WEFT_MS);
+        AWAIT(is_parked(f) || weft_fiber_state(f) == WEFT_FIBER_DONE); /* the event may make it look, and wait again */
         CHECK(is_parked(f));
-        drain(p);
+        drain_until_done(p, f);
         CHECK_PTR(ended(f), ==, ptr(POLLOUT));
         close_pair(p);
     }
@@ -164,7 +171,7 @@ IN_FIBER(who_waits_for_room_takes_no_thread)
     for (int i = 0; i < MANY; i++)
         AWAIT(is_parked(f[i]));
     weft_sleep(20 * WEFT_MS);
-    CHECK_INT(count_threads(), ==, before);
+    CHECK_INT(count_threads(), <=, before); /* fewer where a thread of an earlier test ends only now */
     put(&stop, 1);
     for (int i = 0; i < MANY; i++) {
         AWAIT((drain(p[i]), weft_fiber_state(f[i]) == WEFT_FIBER_DONE));

@@ -3,6 +3,7 @@
  */
 #include <sys/un.h>
 
+#include "io/fd.h"
 #include "unit/io/ground.h"
 
 struct served {
@@ -266,7 +267,118 @@ IN_FIBER(what_cannot_accept_says_so)
     return arg;
 }
 
+/* There are bytes, and the library has been told so by their event. `look` asks another queue, where nothing is. */
+static void expect_bytes_at_once(ptrdiff_t (*look)(int fd, weft_time deadline))
+{
+    for (int waits = 0; waits < 2; waits++) {
+        struct pair p = tcp_pair();
+        char bytes[8];
+        CHECK_INT(weft_recv(p.a, bytes, sizeof bytes, 0, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
+        CHECK_INT(send(p.b, "abcd", 4, 0), ==, 4);
+        CHECK_INT(weft_recv(p.a, bytes, 2, 0, weft_in(20 * WEFT_SEC)), ==, 2); /* after the event: no other one comes */
+        CHECK_INT(look(p.a, waits ? weft_in(WEFT_MS) : WEFT_NOW), ==, waits ? -ETIMEDOUT : -EAGAIN);
+        CHECK_INT(wf_load(&wf_fd_look(p.a)->word) & WF_FD_DRAINED_IN, ==,
+                  0); /* else it would wait for an event, 50 ms */
+        CHECK_INT(weft_recv(p.a, bytes, sizeof bytes, 0, weft_in(20 * WEFT_SEC)), ==, 2);
+        close_pair(p);
+    }
+}
+
+static ptrdiff_t look_at_errors(int fd, weft_time deadline)
+{
+    char control[128];
+    struct msghdr m = {.msg_control = control, .msg_controllen = sizeof control};
+    return weft_recvmsg(fd, &m, MSG_ERRQUEUE, deadline);
+}
+
+/* Behind the bytes that are there. */
+static ptrdiff_t look_ahead(int fd, weft_time deadline)
+{
+    int behind = 100;
+    char byte;
+    CHECK_INT(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &behind, sizeof behind), ==, 0);
+    return weft_recv(fd, &byte, 1, MSG_PEEK, deadline);
+}
+
+static void *looks_at_errors_first(void *arg)
+{
+    expect_bytes_at_once(look_at_errors);
+    return arg;
+}
+
+TEST(an_empty_queue_of_errors_says_nothing_about_bytes)
+{
+    if (TEST_EMULATED)
+        SKIP("qemu-user does not say that a queue of errors is empty");
+    in_a_fiber(1, looks_at_errors_first, NULL);
+    in_a_fiber(2, looks_at_errors_first, NULL);
+}
+
+IN_FIBER(a_look_behind_the_bytes_says_nothing_about_them)
+{
+    struct pair p = tcp_pair();
+    int behind = 0;
+    bool can = setsockopt(p.a, SOL_SOCKET, SO_PEEK_OFF, &behind, sizeof behind) == 0; /* of TCP from Linux 6.9 on */
+    close_pair(p);
+    if (can)
+        expect_bytes_at_once(look_ahead);
+    return arg;
+}
+
+struct addressed {
+    int from;
+    struct sockaddr_un to;
+    socklen_t size;
+    int done; /* atomic */
+};
+
+static void *sends_to(void *arg)
+{
+    struct addressed *a = arg;
+    struct iovec part = {(char[]){"x"}, 1};
+    struct msghdr m = {.msg_name = &a->to, .msg_namelen = a->size, .msg_iov = &part, .msg_iovlen = 1};
+    CHECK_INT(weft_sendmsg(a->from, &m, 0, WEFT_FOREVER), ==, 1);
+    put(&a->done, 1);
+    return NULL;
+}
+
+static int64_t used_cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Each send that fails is an event that says that it can send. */
+IN_FIBER(a_send_to_a_full_receiver_does_not_spin)
+{
+    int to = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct addressed a = {.from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), .to.sun_family = AF_UNIX};
+    a.size = sizeof a.to;
+    CHECK_INT(bind(to, (struct sockaddr *)&a.to, sizeof a.to.sun_family), ==, 0); /* a name of the kernel's choice */
+    CHECK_INT(getsockname(to, (struct sockaddr *)&a.to, &a.size), ==, 0);
+    int full = 0;
+    while (weft_sendto(a.from, "x", 1, 0, (struct sockaddr *)&a.to, a.size, WEFT_NOW) == 1)
+        full++;
+    int64_t before = used_cpu();
+    CHECK_INT(weft_sendto(a.from, "x", 1, 0, (struct sockaddr *)&a.to, a.size, weft_in(WEFT_SEC)), ==, -ETIMEDOUT);
+    CHECK_INT(used_cpu() - before, <, 150 * 1000000); /* looking takes a few ms; spinning takes as much as there is */
+    weft_fiber *f = go(sends_to, &a);
+    weft_yield();
+    CHECK_INT(seen(&a.done), ==, 0);
+    char byte;
+    for (int i = 0; i < full; i++)
+        CHECK_INT(recv(to, &byte, 1, 0), ==, 1);
+    ended(f);
+    CHECK_INT(recv(to, &byte, 1, MSG_DONTWAIT), ==, 1);
+    CHECK_INT(weft_close(a.from), ==, 0);
+    CHECK_INT(weft_close(to), ==, 0);
+    return arg;
+}
+
 TESTS(io_socket, connections_are_accepted, who_accepts_is_told_of_a_close, a_refused_connection_is_told,
       a_connect_ends_at_its_deadline, a_blocking_connect_waits_and_ends_at_its_deadline,
       a_blocking_connect_is_made_or_refused, datagrams_stay_whole, a_datagram_says_where_it_is_from,
-      descriptors_come_through, out_of_band_data_does_not_hide_what_follows, what_cannot_accept_says_so)
+      descriptors_come_through, out_of_band_data_does_not_hide_what_follows, what_cannot_accept_says_so,
+      an_empty_queue_of_errors_says_nothing_about_bytes, a_look_behind_the_bytes_says_nothing_about_them,
+      a_send_to_a_full_receiver_does_not_spin)

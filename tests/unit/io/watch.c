@@ -3,26 +3,8 @@
  */
 #include <weft/watch.h>
 
+#include "unit/io/fired.h"
 #include "unit/io/ground.h"
-
-struct fired {
-    int count, fd, over;
-    unsigned events;
-};
-
-static void notes(int fd, unsigned events, void *arg)
-{
-    struct fired *f = arg;
-    CHECK(weft_fiber_current() != NULL);
-    put(&f->fd, fd);
-    __atomic_store_n(&f->events, events, __ATOMIC_RELAXED);
-    more(&f->count);
-}
-
-static unsigned seen_events(const struct fired *f)
-{
-    return __atomic_load_n(&f->events, __ATOMIC_RELAXED);
-}
 
 IN_FIBER(a_watch_fires_once_when_there_is_something_to_read)
 {
@@ -139,6 +121,51 @@ IN_FIBER(without_a_function_the_fiber_is_unparked)
     return arg;
 }
 
+/* Its watch outlives it. */
+static void *watches_and_ends(void *arg)
+{
+    CHECK_INT(weft_watch_add(*(int *)arg, WEFT_READ, NULL, NULL), ==, 0);
+    return weft_fiber_current();
+}
+
+static void *parks_for_a_while(void *arg)
+{
+    return ptr(weft_park(*(weft_time *)arg));
+}
+
+/* Another fiber may have its record by then. */
+IN_FIBER(without_a_function_nobody_is_unparked_for_a_fiber_that_has_ended)
+{
+    enum { NEXT = 64 };
+    struct pair p = tcp_pair();
+    struct fired f = {0};
+    weft_fiber *next[NEXT];
+    weft_attr here = {.size = sizeof here, .worker = WEFT_WORKER(0)};
+    weft_fiber *ends = NULL;
+    weft_time until = WEFT_FOREVER;
+    reuse_records();
+    CHECK_INT(weft_go_with(&ends, &here, watches_and_ends, &p.a), ==, 0);
+    const void *record = ended(ends);
+    bool same = false;
+    for (int i = 0; i < NEXT; i++) {
+        CHECK_INT(weft_go_with(&next[i], &here, parks_for_a_while, &until), ==, 0);
+        same |= next[i] == record;
+    }
+    CHECK(same); /* else this says nothing */
+    for (int i = 0; i < NEXT; i++)
+        AWAIT(is_parked(next[i]));
+    CHECK_INT(write(p.b, "x", 1), ==, 1);
+    AWAIT(weft_watch_add(p.a, WEFT_READ, notes, &f) == 0); /* when the other one has fired */
+    AWAIT(seen(&f.count) == 1);
+    for (int i = 0; i < NEXT; i++) {
+        CHECK(is_parked(next[i]));
+        CHECK_INT(weft_cancel(next[i]), ==, 0);
+        CHECK_PTR(ended(next[i]), ==, ptr(-ECANCELED));
+    }
+    close_pair(p);
+    return arg;
+}
+
 static void *reads_one(void *arg)
 {
     char byte;
@@ -238,5 +265,6 @@ TEST(a_stop_cancels_watches_at_its_deadline)
 TESTS(io_watch, a_watch_fires_once_when_there_is_something_to_read, both_directions_are_two_watches,
       one_that_was_deleted_never_fires, one_that_is_cancelled_fires_and_says_so, a_close_fires_what_is_left,
       the_end_of_the_other_side_is_something_to_read, without_a_function_the_fiber_is_unparked,
+      without_a_function_nobody_is_unparked_for_a_fiber_that_has_ended,
       who_reads_the_same_descriptor_is_no_concern_of_a_watch, what_cannot_be_watched_is_said,
       plain_threads_may_add_some, without_a_runtime_there_are_none, a_stop_cancels_watches_at_its_deadline)

@@ -4,6 +4,7 @@
 #include <weft/net.h>
 
 #include "unit/net/ground.h"
+#include "unit/net/shortage.h"
 #include "unit/offload/ground.h"
 
 /* Whether 127.0.0.1 or ::1 is among them, with this port. */
@@ -109,6 +110,80 @@ IN_FIBER(every_reason_has_its_error)
     return arg;
 }
 
+static int leaves; /* errno. flag */
+
+static int fails_and_leaves(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    int rc = fails(host, port, hints, out);
+    errno = hints->ai_flags & AI_NUMERICHOST ? 0 : seen(&leaves);
+    return rc;
+}
+
+/* What the C library says when it could open no file of names, or no socket, and what it leaves in errno. */
+IN_FIBER(a_lack_is_told_from_a_name_that_does_not_exist)
+{
+    static const struct {
+        int code, left, error;
+    } table[] = {
+        {EAI_NONAME, EMFILE, -EMFILE}, {EAI_SERVICE, EMFILE, -EMFILE},  {EAI_NONAME, ENFILE, -ENFILE},
+        {EAI_AGAIN, ENFILE, -ENFILE},  {EAI_NODATA, ENOMEM, -ENOMEM},   {EAI_SYSTEM, EMFILE, -EMFILE},
+        {EAI_SYSTEM, 0, -EIO},         {EAI_NONAME, 0, -ENOENT},        {EAI_NONAME, ENOENT, -ENOENT},
+        {EAI_AGAIN, EAGAIN, -EAGAIN},  {EAI_BADFLAGS, EMFILE, -EINVAL},
+    };
+    struct addrinfo *all = NULL;
+    wf_sys_resolver(fails_and_leaves);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        put(&fails_with, table[i].code);
+        put(&leaves, table[i].left);
+        errno = EMFILE; /* of before */
+        CHECK_INT(weft_resolve("name", "80", NULL, &all, WEFT_FOREVER), ==, table[i].error);
+        CHECK_INT(errno, ==, EMFILE);
+    }
+    wf_sys_resolver(NULL);
+    return arg;
+}
+
+static void *looks_up_without_descriptors(void *arg)
+{
+    struct addrinfo *all = NULL;
+    struct shortage lack;
+    int last = dup(0);
+    close(last);
+    begin_shortage(&lack, last - 1);
+    CHECK_INT(weft_resolve("localhost", "80", NULL, &all, WEFT_FOREVER), ==, -EMFILE);
+    CHECK_INT(weft_resolve("no.such.name.example", "80", NULL, &all, WEFT_FOREVER), ==, -EMFILE);
+    CHECK_INT(weft_resolve("127.0.0.1", "http", NULL, &all, WEFT_FOREVER), ==, -EMFILE);
+    CHECK_INT(weft_resolve("127.0.0.1", "80", NULL, &all, WEFT_FOREVER), ==, 0); /* needs none */
+    freeaddrinfo(all);
+    put(&fails_with, EAI_SYSTEM);
+    put(&leaves, 0); /* the C library has lost the reason */
+    wf_sys_resolver(fails_and_leaves);
+    CHECK_INT(weft_resolve("name", "80", NULL, &all, WEFT_FOREVER), ==, -EMFILE);
+    wf_sys_resolver(NULL);
+    end_shortage(&lack);
+    return arg;
+}
+
+static void look_up_for_the_first_time(void *arg)
+{
+    in_a_fiber(1, looks_up_without_descriptors, arg);
+    _exit(test_has_failed());
+}
+
+/* Before the C library has read how names are looked up, and after. */
+TEST(a_lookup_without_descriptors_says_so)
+{
+#if defined(WF_VALGRIND) && WF_VALGRIND
+    SKIP("valgrind keeps descriptors of its own");
+#endif
+    CHECK_CHILD(look_up_for_the_first_time, NULL, 0, NULL);
+    struct addrinfo *all = NULL;
+    CHECK_INT(weft_resolve("localhost", "80", NULL, &all, WEFT_FOREVER), ==, 0);
+    freeaddrinfo(all);
+    in_a_fiber(1, looks_up_without_descriptors, NULL);
+    in_a_fiber(2, looks_up_without_descriptors, NULL);
+}
+
 static struct gate server;
 static int at_once, most_at_once; /* flags */
 
@@ -137,7 +212,7 @@ IN_FIBER(a_lookup_ends_at_its_deadline_or_when_cancelled)
 {
     server = (struct gate){0};
     wf_sys_resolver(takes_long);
-    weft_time until = weft_in(5 * WEFT_MS);
+    weft_time until = weft_in(200 * WEFT_MS); /* a helper has begun by then */
     CHECK_PTR(asks(&until), ==, ptr(-ETIMEDOUT));
     CHECK_INT(weft_now().ns, >=, until.ns);
     weft_fiber *f = go(asks, &(weft_time){INT64_MAX});
@@ -202,6 +277,7 @@ TEST(a_plain_thread_may_ask)
     end_helpers();
 }
 
-TESTS(net_resolve, numbers_need_nobody, localhost_is_known, what_does_not_exist_is_said_and_out_is_left_alone,
-      every_reason_has_its_error, a_lookup_ends_at_its_deadline_or_when_cancelled, a_hundred_at_once,
-      a_plain_thread_may_ask)
+TESTS(net_resolve, a_lookup_without_descriptors_says_so, numbers_need_nobody, localhost_is_known,
+      what_does_not_exist_is_said_and_out_is_left_alone, every_reason_has_its_error,
+      a_lack_is_told_from_a_name_that_does_not_exist, a_lookup_ends_at_its_deadline_or_when_cancelled,
+      a_hundred_at_once, a_plain_thread_may_ask)

@@ -1,61 +1,16 @@
 /*
  * Listening, dialling and serving.
  */
-#include <sys/resource.h>
-
+#include <weft/hook.h>
 #include <weft/net.h>
 #include <weft/process.h>
 #include <weft/sync.h>
 
 #include <sys/un.h>
 
-#include "unit/io/ground.h"
-
-static void echoes(int fd, void *arg)
-{
-    char buffer[256];
-    ptrdiff_t n;
-    (void)arg;
-    while ((n = weft_read(fd, buffer, sizeof buffer, WEFT_FOREVER)) > 0) {
-        if (weft_write_all(fd, buffer, (size_t)n, NULL, WEFT_FOREVER) < 0)
-            return;
-    }
-}
-
-struct serving {
-    int listener;
-    weft_serve_fn *handler;
-    void *arg;
-    weft_serve_opts opts;
-    weft_time until;
-};
-
-static void *serves(void *arg)
-{
-    struct serving *s = arg;
-    return ptr(weft_serve(s->listener, s->handler, s->arg, &s->opts, s->until));
-}
-
-static const char *address_of(int listener)
-{
-    static char text[32];
-    snprintf(text, sizeof text, "127.0.0.1:%d", weft_port(listener));
-    return text;
-}
-
-static void *talks(void *arg)
-{
-    int fd = weft_dial(arg, weft_in(20 * WEFT_SEC));
-    char buffer[16];
-    CHECK_INT(fd, >=, 0);
-    for (int i = 0; i < 5; i++) {
-        CHECK_INT(weft_write_all(fd, "0123456789", 10, NULL, WEFT_FOREVER), ==, 10);
-        CHECK_INT(weft_read_full(fd, buffer, 10, NULL, weft_in(20 * WEFT_SEC)), ==, 10);
-        CHECK(memcmp(buffer, "0123456789", 10) == 0);
-    }
-    CHECK_INT(weft_close(fd), ==, 0);
-    return NULL;
-}
+#include "base/sys.h"
+#include "unit/net/serving.h"
+#include "unit/net/shortage.h"
 
 IN_FIBER(connections_are_served)
 {
@@ -81,7 +36,7 @@ IN_FIBER(connections_are_served)
         for (int c = 0; c < CLIENTS; c++)
             ended(client[c]);
         CHECK_INT(weft_close(listener), ==, 0);
-        CHECK_PTR(ended(server), ==, ptr(-EBADF));
+        CHECK_PTR(ended(server), ==, ptr(0));
     }
     return arg;
 }
@@ -93,6 +48,20 @@ IN_FIBER(serving_ends_at_its_deadline)
     CHECK_PTR(serves(&s), ==, ptr(0));
     CHECK_INT(weft_now().ns, >=, s.until.ns);
     CHECK_INT(weft_close(listener), ==, 0);
+    return arg;
+}
+
+/* A number that is nobody's, one that was closed before, and what does not listen. */
+IN_FIBER(what_never_was_a_listener_is_told)
+{
+    int closed = weft_listen("127.0.0.1:0");
+    CHECK_INT(weft_close(closed), ==, 0);
+    CHECK_INT(weft_serve(closed, echoes, NULL, NULL, WEFT_FOREVER), ==, -EBADF);
+    CHECK_INT(weft_serve(-1, echoes, NULL, NULL, WEFT_FOREVER), ==, -EBADF);
+    CHECK_INT(weft_serve(999999, echoes, NULL, NULL, WEFT_FOREVER), ==, -EBADF);
+    struct pair p = tcp_pair();
+    CHECK_INT(weft_serve(p.a, echoes, NULL, NULL, WEFT_FOREVER), ==, -EINVAL);
+    close_pair(p);
     return arg;
 }
 
@@ -113,6 +82,9 @@ IN_FIBER(handlers_are_cancelled_after_the_grace)
     CHECK_INT(weft_close(listener), ==, 0);
     return arg;
 }
+
+/* A deadline by which a connection is being served, also on a machine that has other things to do. */
+#define SERVED_BY (500 * WEFT_MS)
 
 /* Takes its time for an answer; what it was told while it did. */
 static void answers_slowly(int fd, void *arg)
@@ -135,7 +107,7 @@ IN_FIBER(handlers_have_the_grace_to_end)
                             .handler = answers_slowly,
                             .arg = &step,
                             .opts = {.grace = 20 * WEFT_SEC},
-                            .until = how == 0 ? weft_in(10 * WEFT_MS) : WEFT_FOREVER};
+                            .until = how == 0 ? weft_in(SERVED_BY) : WEFT_FOREVER};
         weft_fiber *server = go(serves, &s);
         int fd = weft_dial(address_of(listener), WEFT_FOREVER);
         char byte = 0;
@@ -145,7 +117,7 @@ IN_FIBER(handlers_have_the_grace_to_end)
             CHECK_INT(weft_cancel(server), ==, 0);
         else if (how == 2)
             CHECK_INT(weft_close(listener), ==, 0);
-        CHECK_PTR(ended(server), ==, ptr(how == 0 ? 0 : how == 1 ? -ECANCELED : -EBADF));
+        CHECK_PTR(ended(server), ==, ptr(how == 1 ? -ECANCELED : 0));
         CHECK_INT(seen(&step), ==, 2);
         CHECK_INT(weft_read(fd, &byte, 1, weft_in(20 * WEFT_SEC)), ==, 1);
         CHECK_INT(weft_read(fd, &byte, 1, weft_in(20 * WEFT_SEC)), ==, 0);
@@ -164,7 +136,7 @@ IN_FIBER(serving_ends_while_there_is_no_room)
         struct serving s = {.listener = listener,
                             .handler = echoes,
                             .opts = {.max_conns = 1, .grace = -1},
-                            .until = how == 0 ? weft_in(20 * WEFT_MS) : WEFT_FOREVER};
+                            .until = how == 0 ? weft_in(SERVED_BY) : WEFT_FOREVER};
         weft_fiber *server = go(serves, &s);
         int fd = weft_dial(address_of(listener), WEFT_FOREVER), second = weft_dial(address_of(listener), WEFT_FOREVER);
         char byte;
@@ -175,7 +147,7 @@ IN_FIBER(serving_ends_while_there_is_no_room)
             CHECK_INT(weft_cancel(server), ==, 0);
         else if (how == 2)
             CHECK_INT(weft_close(listener), ==, 0);
-        CHECK_PTR(ended(server), ==, ptr(how == 0 ? 0 : how == 1 ? -ECANCELED : -EBADF));
+        CHECK_PTR(ended(server), ==, ptr(how == 1 ? -ECANCELED : 0));
         CHECK_INT(weft_read(fd, &byte, 1, weft_in(20 * WEFT_SEC)), ==, 0);
         CHECK_INT(weft_close(fd), ==, 0);
         CHECK_INT(weft_close(second), ==, 0);
@@ -225,30 +197,8 @@ IN_FIBER(no_more_than_max_conns_are_served_at_a_time)
     CHECK_INT(b.most, <=, 3);
     CHECK_INT(b.most, >, 1);
     CHECK_INT(weft_close(listener), ==, 0);
-    CHECK_PTR(ended(server), ==, ptr(-EBADF));
+    CHECK_PTR(ended(server), ==, ptr(0));
     return arg;
-}
-
-/* So that the process gets no descriptor more. */
-struct shortage {
-    struct rlimit was;
-    int blockers[64], n;
-};
-
-static void begin_shortage(struct shortage *lack, int last)
-{
-    *lack = (struct shortage){.n = 0};
-    CHECK_INT(getrlimit(RLIMIT_NOFILE, &lack->was), ==, 0);
-    CHECK_INT(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)last + 1, lack->was.rlim_max}), ==, 0);
-    while (lack->n < 64 && (lack->blockers[lack->n] = dup(0)) >= 0)
-        lack->n++;
-}
-
-static void end_shortage(struct shortage *lack)
-{
-    CHECK_INT(setrlimit(RLIMIT_NOFILE, &lack->was), ==, 0);
-    while (lack->n > 0)
-        close(lack->blockers[--lack->n]);
 }
 
 static struct sockaddr_in loopback(int port)
@@ -284,17 +234,105 @@ static void *runs_out_of_descriptors(void *arg)
         CHECK_INT(weft_close(fds[i]), ==, 0);
     }
     CHECK_INT(weft_close(listener), ==, 0);
-    CHECK_PTR(ended(server), ==, ptr(-EBADF));
+    CHECK_PTR(ended(server), ==, ptr(0));
     return arg;
 }
 
 TEST(a_lack_of_descriptors_is_waited_out)
 {
-#ifdef WF_VALGRIND
+#if WF_VALGRIND
     SKIP("valgrind closes a connection that it has no number for");
 #endif
     in_a_fiber(1, runs_out_of_descriptors, NULL);
     in_a_fiber(2, runs_out_of_descriptors, NULL);
+}
+
+static int tries; /* of accept(2). flag */
+
+static void counts_tries(void *arg)
+{
+    (void)arg;
+    more(&tries);
+}
+
+/* A connection waits, and there is no descriptor for it, for as long as this serves. */
+static void *lacks_descriptors_until(void *arg)
+{
+    const weft_time *given = arg;
+    bool is_now = given->ns == INT64_MIN;
+    int listener = weft_listen("127.0.0.1:0");
+    CHECK(weft_io_backend() != NULL);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = loopback(weft_port(listener));
+    CHECK_INT(weft_connect(fd, (struct sockaddr *)&at, sizeof at, WEFT_FOREVER), ==, 0);
+    struct shortage lack;
+    begin_shortage(&lack, fd);
+    put(&tries, 0);
+    wf_sys_before(1u << WF_SYS_ACCEPT, counts_tries, NULL);
+    struct serving s = {
+        .listener = listener, .handler = echoes, .until = is_now ? *given : (weft_time){weft_now().ns + given->ns}};
+    weft_fiber *server = go(serves, &s);
+    void *value = ptr(1);
+    bool is_over = weft_join(server, &value, weft_in(10 * WEFT_SEC)) == 0;
+    CHECK(is_over);
+    CHECK_INT(real_now(), >=, s.until.ns);
+    CHECK_INT(seen(&tries), <=, given->ns <= 0 ? 1 : 20);
+    end_shortage(&lack);
+    CHECK_PTR(is_over ? value : ended(server), ==, ptr(is_now ? -EAGAIN : 0));
+    wf_sys_before(0, NULL, NULL);
+    CHECK_INT(weft_close(fd), ==, 0);
+    CHECK_INT(weft_close(listener), ==, 0);
+    return arg;
+}
+
+static void lack_descriptors_until(weft_time until)
+{
+#if WF_VALGRIND
+    SKIP("valgrind closes a connection that it has no number for");
+#endif
+    in_a_fiber(1, lacks_descriptors_until, &until);
+    in_a_fiber(2, lacks_descriptors_until, &until);
+}
+
+TEST(a_lack_of_descriptors_does_not_outlast_the_deadline)
+{
+    lack_descriptors_until((weft_time){40 * WEFT_MS});
+}
+
+TEST(a_deadline_that_has_passed_ends_serving_at_a_lack_of_descriptors)
+{
+    lack_descriptors_until((weft_time){-WEFT_SEC});
+}
+
+TEST(with_now_a_lack_of_descriptors_ends_serving_at_once)
+{
+    lack_descriptors_until(WEFT_NOW);
+}
+
+/* The caller's own section goes on after it has served, also for what does not have to wait. */
+static void *serves_uncancellably(void *arg)
+{
+    int listener = weft_listen("127.0.0.1:0");
+    CHECK(!weft_hook_deaf(true));
+    put(arg, 1);
+    weft_sleep(5 * WEFT_MS);
+    AWAIT(weft_cancelled());
+    CHECK_INT(weft_serve(listener, echoes, NULL, NULL, weft_in(5 * WEFT_MS)), ==, 0);
+    CHECK_INT(weft_sleep(WEFT_MS), ==, 0);
+    CHECK(weft_hook_deaf(false));
+    CHECK_INT(weft_sleep(WEFT_SEC), ==, -ECANCELED);
+    CHECK_INT(weft_close(listener), ==, 0);
+    return NULL;
+}
+
+IN_FIBER(an_uncancellable_section_outlasts_serving)
+{
+    int begun = 0;
+    weft_fiber *f = go(serves_uncancellably, &begun);
+    AWAIT(seen(&begun) == 1);
+    CHECK_INT(weft_cancel(f), ==, 0);
+    ended(f);
+    return arg;
 }
 
 /* It pauses while the listener is closed, and another one gets the number: that is not its to accept from. */
@@ -316,7 +354,7 @@ static void *closes_during_a_shortage(void *arg)
     CHECK_INT(dup2(next, number), ==, number);
     end_shortage(&lack);
     CHECK_INT(weft_connect(second, (struct sockaddr *)&next_at, sizeof next_at, WEFT_FOREVER), ==, 0);
-    CHECK_PTR(ended(server), ==, ptr(-EBADF));
+    CHECK_PTR(ended(server), ==, ptr(0));
     int accepted = weft_accept(number, NULL, NULL, SOCK_CLOEXEC, WEFT_NOW);
     CHECK_INT(accepted, >=, 0);
     const int all[] = {accepted, number, next, first, second};
@@ -327,7 +365,7 @@ static void *closes_during_a_shortage(void *arg)
 
 TEST(a_listener_that_is_closed_in_a_pause_is_left_alone)
 {
-#ifdef WF_VALGRIND
+#if WF_VALGRIND
     SKIP("valgrind closes a connection that it has no number for");
 #endif
     in_a_fiber(1, closes_during_a_shortage, NULL);
@@ -456,13 +494,13 @@ static void *serves_a_crowd(void *arg)
     snprintf(to, sizeof to, "%s", address_of(c->listener));
     talks(to);
     CHECK_INT(weft_close(c->listener), ==, 0);
-    CHECK_PTR(ended(server), ==, ptr(-EBADF));
+    CHECK_PTR(ended(server), ==, ptr(0));
     return NULL;
 }
 
 TEST(a_lack_of_descriptors_under_load_is_waited_out)
 {
-#ifdef WF_VALGRIND
+#if WF_VALGRIND
     SKIP("valgrind closes a connection that it has no number for");
 #endif
     for (unsigned workers = 1; workers < 3; workers++) {
@@ -562,8 +600,11 @@ TEST(connections_are_spread_over_the_workers)
     in_a_fiber(4, spreads, NULL);
 }
 
-TESTS(net_serve, connections_are_served, serving_ends_at_its_deadline, handlers_are_cancelled_after_the_grace,
-      handlers_have_the_grace_to_end, serving_ends_while_there_is_no_room,
+TESTS(net_serve, connections_are_served, serving_ends_at_its_deadline, what_never_was_a_listener_is_told,
+      handlers_are_cancelled_after_the_grace, handlers_have_the_grace_to_end, serving_ends_while_there_is_no_room,
       a_listener_that_is_closed_in_a_pause_is_left_alone, no_more_than_max_conns_are_served_at_a_time,
       a_lack_of_descriptors_is_waited_out, a_lack_of_descriptors_under_load_is_waited_out,
+      a_lack_of_descriptors_does_not_outlast_the_deadline,
+      a_deadline_that_has_passed_ends_serving_at_a_lack_of_descriptors,
+      with_now_a_lack_of_descriptors_ends_serving_at_once, an_uncancellable_section_outlasts_serving,
       a_crowd_does_not_hold_up_others, what_is_no_address_is_said, connections_are_spread_over_the_workers)

@@ -2,6 +2,8 @@
  * use_caller: the thread that makes a scheduler is its worker 0, and works only inside weft_sched_run and
  * weft_sched_stop.
  */
+#include <weft/timer.h>
+
 #include "unit/sched/ground.h"
 
 static void *says_where(void *arg)
@@ -102,6 +104,58 @@ TEST(it_is_the_current_one_from_new_to_free)
     CHECK_INT(weft_sched_free(s), ==, 0);
     CHECK_PTR(weft_sched_current(), ==, NULL);
     end_sched(other);
+}
+
+struct called {
+    weft_sched *by; /* the scheduler in which it was called. atomic */
+    int count;
+};
+
+static void notes_scheduler(void *arg)
+{
+    struct called *c = arg;
+    __atomic_store_n(&c->by, weft_sched_current(), __ATOMIC_RELAXED);
+    more(&c->count);
+}
+
+static void *goes_and_notes(void *arg)
+{
+    notes_scheduler(arg);
+    return NULL;
+}
+
+static weft_sched *caller_of(struct called *c)
+{
+    AWAIT(seen(&c->count) == 1);
+    return __atomic_load_n(&c->by, __ATOMIC_RELAXED);
+}
+
+TEST(go_and_timers_on_the_thread_of_worker_0_mean_its_scheduler)
+{
+    struct run_beside b;
+    run_beside_begin(&b);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        struct called go = {0}, timer = {0};
+        weft_sched *s = new_sched(threads, true);
+        CHECK_INT(weft_go(goes_and_notes, &go), ==, 0);
+        CHECK_INT(weft_timer_new(NULL, WEFT_US, false, NULL, notes_scheduler, &timer), ==, 0);
+        CHECK_INT(weft_timer_next(NULL).ns, <, INT64_MAX);
+        CHECK_INT(figures(s).spawned, ==, 1);
+        CHECK_INT(figures(s).timers, ==, 1);
+        CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, 0);
+        CHECK_PTR(caller_of(&go), ==, s);
+        CHECK_PTR(caller_of(&timer), ==, s);
+        CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+        CHECK_INT(weft_go(goes_and_notes, &go), ==, -ESHUTDOWN); /* it is still the one */
+        CHECK_INT(weft_timer_new(NULL, WEFT_US, false, NULL, notes_scheduler, &timer), ==, -ESHUTDOWN);
+        CHECK_INT(weft_sched_free(s), ==, 0);
+        go = timer = (struct called){0};
+        CHECK_INT(weft_go(goes_and_notes, &go), ==, 0);
+        CHECK_INT(weft_timer_new(NULL, WEFT_US, false, NULL, notes_scheduler, &timer), ==, 0);
+        CHECK_PTR(caller_of(&go), ==, b.sched);
+        CHECK_PTR(caller_of(&timer), ==, b.sched);
+    }
+    run_beside_end(&b);
 }
 
 static void *makes_one_too(void *arg)
@@ -362,9 +416,68 @@ TEST(what_has_not_started_when_worker_0_leaves_runs_elsewhere)
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
+/* What only the calling thread could run. */
+static void *joins_in_vain(void *arg)
+{
+    (void)arg;
+    weft_sched *s = new_sched(1, true);
+    weft_fiber *f = go_on(s, returns_at_once, NULL), *parked, *bound;
+    CHECK_INT(weft_join(f, NULL, WEFT_NOW), ==, -EAGAIN); /* asks, and does not wait */
+    CHECK_INT(weft_join(f, NULL, weft_in(WEFT_MS)), ==, -EDEADLK);
+    CHECK_INT(weft_join(f, NULL, WEFT_FOREVER), ==, -EDEADLK);
+    CHECK_INT(weft_sched_go(s, &parked, &(weft_attr){.flags = WEFT_MIGRATE}, parks, NULL), ==, 0);
+    CHECK_INT(weft_sched_run(s, WEFT_NOW), ==, -EAGAIN);
+    CHECK(is_parked(parked));
+    CHECK_INT(weft_join(parked, NULL, WEFT_FOREVER), ==, -EDEADLK);
+    ended(f); /* it has ended by now: the value is there */
+    weft_unpark(parked);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    ended(parked);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+
+    s = new_sched(2, true); /* others could, but not these */
+    CHECK_INT(weft_sched_go(s, &bound, &(weft_attr){.worker = WEFT_WORKER(0)}, parks, NULL), ==, 0);
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    CHECK_INT(weft_join(bound, NULL, WEFT_FOREVER), ==, -EDEADLK);
+    CHECK_INT(weft_sched_run(s, WEFT_NOW), ==, -EAGAIN);
+    CHECK(is_parked(bound));
+    CHECK_INT(weft_join(bound, NULL, WEFT_FOREVER), ==, -EDEADLK);
+    weft_unpark(bound);
+    CHECK_INT(weft_join(bound, NULL, WEFT_FOREVER), ==, -EDEADLK);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    ended(bound);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+    return NULL;
+}
+
+TEST(worker_0_cannot_join_what_only_it_could_run)
+{
+    joins_in_vain(NULL);
+    pthread_join(new_thread(joins_in_vain, NULL), NULL);
+}
+
+TEST(worker_0_joins_what_others_can_run)
+{
+    weft_sched *s = new_sched(2, true), *elsewhere = running_sched(1);
+    weft_fiber *f = NULL;
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    ended(go_on(s, returns_at_once, NULL));
+    CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.worker = WEFT_WORKER(1)}, returns_at_once, NULL), ==, 0);
+    ended(f);
+    ended(go_on(elsewhere, returns_at_once, NULL));
+    CHECK_INT(weft_fiber_new(&f, NULL, returns_at_once, NULL), ==, 0);
+    CHECK_INT(weft_join(f, NULL, weft_in(WEFT_MS)), ==, -ETIMEDOUT); /* another thread may submit it */
+    CHECK_INT(weft_detach(f), ==, 0);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+    end_sched(elsewhere);
+}
+
 TESTS(sched_caller, one_thread_fewer_is_made, alone_nothing_runs_before_run_or_stop,
       worker_0_works_only_inside_run_or_stop, it_is_the_current_one_from_new_to_free,
-      a_thread_is_worker_0_of_one_at_most, only_the_maker_may_run_stop_and_free, run_ends_at_its_deadline,
-      run_now_runs_what_is_ready_once, run_now_lets_one_that_was_woken_meanwhile_take_nobodys_turn,
-      a_scheduler_may_live_in_a_raw_coroutine, what_has_not_started_when_worker_0_leaves_runs_elsewhere,
-      a_worker_0_that_leaves_passes_on_the_work_that_it_was_woken_for)
+      go_and_timers_on_the_thread_of_worker_0_mean_its_scheduler, a_thread_is_worker_0_of_one_at_most,
+      only_the_maker_may_run_stop_and_free, run_ends_at_its_deadline, run_now_runs_what_is_ready_once,
+      run_now_lets_one_that_was_woken_meanwhile_take_nobodys_turn, a_scheduler_may_live_in_a_raw_coroutine,
+      what_has_not_started_when_worker_0_leaves_runs_elsewhere,
+      a_worker_0_that_leaves_passes_on_the_work_that_it_was_woken_for, worker_0_cannot_join_what_only_it_could_run,
+      worker_0_joins_what_others_can_run)

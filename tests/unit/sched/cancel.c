@@ -114,6 +114,7 @@ TEST(one_that_has_not_started_runs_cancelled)
 
 static void *is_refused(void *arg)
 {
+    reuse_records();
     weft_fiber *f = go(returns_at_once, NULL);
     CHECK_INT(weft_cancel(NULL), ==, -EINVAL);
     AWAIT(weft_fiber_state(f) == WEFT_FIBER_DONE);

@@ -54,6 +54,26 @@ TEST(a_generator_may_wait)
     in_a_fiber(4, many_use_generators, NULL);
 }
 
+static void *counts_coroutines(void *arg)
+{
+    size_t before = weft_coro_count();
+    weft_coro *c;
+    weft_fiber *f = go(uses_a_generator, NULL);
+    CHECK_INT(weft_coro_count(), ==, before); /* fibers are none */
+    ended(f);
+    CHECK_INT(weft_coro_new(&c, generates, ptr(1), NULL), ==, 0);
+    CHECK_INT(weft_coro_count(), ==, before + 1);
+    CHECK_INT(weft_coro_free(c), ==, 0);
+    CHECK_INT(weft_coro_count(), ==, before);
+    CHECK_INT(before, ==, 0);
+    return arg;
+}
+
+TEST(coroutines_in_fibers_are_counted_and_fibers_are_not)
+{
+    in_a_fiber(1, counts_coroutines, NULL);
+}
+
 /* A chain of three, each with locals of its own; the innermost does what it is told. */
 enum { DEPTH = 3 };
 
@@ -319,7 +339,8 @@ TEST(coroutines_transfer_inside_a_fiber_that_gives_way)
     in_a_fiber(2, several_have_pairs, NULL);
 }
 
-TESTS(sched_coros, a_generator_may_wait, a_fiber_whose_innermost_coroutine_waits_goes_on_there,
-      so_does_one_whose_coroutines_are_on_shared_stacks, one_without_memory_for_its_stacks_goes_on_later,
-      a_cancel_reaches_the_innermost, another_fiber_may_resume_it, a_coroutine_yield_at_the_base_panics,
-      a_transfer_from_the_base_is_a_resume, coroutines_transfer_inside_a_fiber_that_gives_way)
+TESTS(sched_coros, a_generator_may_wait, coroutines_in_fibers_are_counted_and_fibers_are_not,
+      a_fiber_whose_innermost_coroutine_waits_goes_on_there, so_does_one_whose_coroutines_are_on_shared_stacks,
+      one_without_memory_for_its_stacks_goes_on_later, a_cancel_reaches_the_innermost, another_fiber_may_resume_it,
+      a_coroutine_yield_at_the_base_panics, a_transfer_from_the_base_is_a_resume,
+      coroutines_transfer_inside_a_fiber_that_gives_way)

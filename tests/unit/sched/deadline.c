@@ -121,6 +121,7 @@ TEST(a_wait_without_one_has_none)
 TEST(a_fiber_that_ends_leaves_none)
 {
     struct waits w = {.until = {100, 100, 100, 100}};
+    reuse_records();
     begin_waits(&w);
     for (int i = 1; i <= WAITS; i++) {
         CHECK_INT(armed(), ==, 1); /* one for all of its waits */

@@ -134,6 +134,31 @@ TEST(each_fiber_has_a_line_with_everything)
     free(d.text);
 }
 
+TEST(a_scheduler_with_a_name_is_named)
+{
+    weft_sched *s, *unnamed = running_sched(1);
+    REQUIRE(weft_sched_new(&s, &(weft_sched_opts){.threads = 1, .name = "mill"}) == 0);
+    CHECK_INT(weft_sched_start(s), ==, 0);
+    weft_fiber *ours = go_named(s, "ours", 0, parks, NULL), *other = go_named(unnamed, "other", 0, parks, NULL);
+    AWAIT(is_parked(ours) && is_parked(other));
+    struct dumped d = dump();
+    CHECK_LINE(&d, "ours", ", worker 0 of \"mill\", spawned at");
+    CHECK_LINE(&d, "other", ", worker 0, spawned at");
+    free(d.text);
+    weft_unpark(ours);
+    weft_unpark(other);
+    CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_sched_free(s), ==, 0);
+    d = dump(); /* its value waits for a join, and its scheduler is gone */
+    CHECK_LINE(&d, "ours", "\"ours\" done");
+    CHECK(strstr(d.text, "mill") == NULL);
+    free(d.text);
+    CHECK_INT(weft_fiber_worker(ours), ==, -1);
+    ended(ours);
+    ended(other);
+    end_sched(unnamed);
+}
+
 static void *dumps(void *arg)
 {
     struct dumped d = dump();
@@ -183,5 +208,5 @@ TEST(it_may_be_called_while_fibers_come_and_go)
     end_sched(s);
 }
 
-TESTS(sched_dump, without_fibers_it_says_so, each_fiber_has_a_line_with_everything, a_fiber_may_dump,
-      it_may_be_called_while_fibers_come_and_go)
+TESTS(sched_dump, without_fibers_it_says_so, each_fiber_has_a_line_with_everything, a_scheduler_with_a_name_is_named,
+      a_fiber_may_dump, it_may_be_called_while_fibers_come_and_go)

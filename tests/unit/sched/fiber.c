@@ -34,6 +34,25 @@ TEST(current_is_the_calling_fiber)
     CHECK_PTR(weft_fiber_current(), ==, NULL);
 }
 
+TEST(null_may_be_asked_as_well)
+{
+    weft_time until = {0};
+    int priority = 4711;
+    CHECK_INT(weft_fiber_id(weft_fiber_current()), ==, 0); /* on a plain thread */
+    CHECK_STR(weft_fiber_name(NULL), "");
+    CHECK_INT(weft_fiber_state(NULL), ==, WEFT_FIBER_NONE);
+    CHECK_INT(WEFT_FIBER_NONE, ==, -1);
+    CHECK_INT(weft_fiber_born(NULL).ns, ==, 0);
+    CHECK_STR(weft_fiber_site(NULL), "");
+    CHECK_STR(weft_fiber_waits_for(NULL, NULL), "");
+    CHECK_STR(weft_fiber_waits_for(NULL, &until), "");
+    CHECK_INT(until.ns, ==, WEFT_FOREVER.ns);
+    CHECK_INT(weft_fiber_worker(NULL), ==, -1);
+    CHECK_PTR(weft_policy_room(NULL), ==, NULL);
+    weft_policy_attr(NULL, &priority, NULL, NULL);
+    CHECK_INT(priority, ==, 4711);
+}
+
 static int by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -70,6 +89,7 @@ static void *names_fibers(void *arg)
     CHECK_STR(weft_fiber_name(f), "0123456789012345678901234567890");
     CHECK_STR(weft_fiber_name(unnamed), "");
     weft_unpark(f);
+    reuse_records();
     ended(f);
     ended(unnamed);
     f = go(returns_at_once, NULL); /* on a record that had a name */
@@ -289,7 +309,7 @@ TEST(a_stack_is_as_large_as_asked_for)
     CHECK_INT(weft_run(needs_much_stack, NULL, NULL, &(weft_sched_opts){.threads = 1, .stack = 2 << 20}), ==, 0);
 }
 
-TESTS(sched_fiber, current_is_the_calling_fiber, no_two_fibers_have_the_same_id, a_name_is_copied_31_bytes_of_it,
-      the_site_is_file_and_line_of_the_call, born_is_when_it_was_spawned, each_phase_of_a_life_has_its_state,
-      waits_for_says_what_and_until_when, the_worker_is_where_it_is, each_fiber_has_its_own_errno,
-      a_stack_is_as_large_as_asked_for)
+TESTS(sched_fiber, current_is_the_calling_fiber, null_may_be_asked_as_well, no_two_fibers_have_the_same_id,
+      a_name_is_copied_31_bytes_of_it, the_site_is_file_and_line_of_the_call, born_is_when_it_was_spawned,
+      each_phase_of_a_life_has_its_state, waits_for_says_what_and_until_when, the_worker_is_where_it_is,
+      each_fiber_has_its_own_errno, a_stack_is_as_large_as_asked_for)

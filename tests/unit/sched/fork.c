@@ -212,6 +212,32 @@ TEST(one_that_was_just_woken_is_lost)
     in_a_fiber(2, forks_on_worker_0, NULL);
 }
 
+/* The same for one that may move, which this fiber wakes: no worker has taken it before the fork. */
+static void *forks_after_an_offer(void *arg)
+{
+    weft_fiber *f = NULL;
+    CHECK_INT(weft_fiber_new(&f, &(weft_attr){.flags = WEFT_MIGRATE}, parks_once, NULL), ==, 0);
+    CHECK_INT(weft_sched_submit(weft_sched_current(), f, WEFT_WORKER(0)), ==, 0);
+    AWAIT(is_parked(f));
+    weft_unpark(f);
+    forks(yields_a_little, NULL);
+    ended(f);
+    return arg;
+}
+
+TEST(one_that_was_just_offered_is_lost)
+{
+    SKIP_BESIDE_THREADS();
+    begin();
+    weft_sched *s = running_sched(2);
+    for (int i = 0; i < 10; i++) {
+        weft_fiber *f = NULL;
+        CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.worker = WEFT_WORKER(0)}, forks_after_an_offer, NULL), ==, 0);
+        ended(f);
+    }
+    end_sched(s);
+}
+
 /* ---- what is shared ---- */
 
 struct shared {
@@ -458,6 +484,7 @@ static void frees_others(struct scheds *s)
     CHECK_INT(weft_sched_start(s->runs), ==, -ESHUTDOWN);
     CHECK_INT(weft_sched_run(s->runs, WEFT_FOREVER), ==, -ESHUTDOWN);
     CHECK_INT(figures(s->runs).workers, ==, 0);
+    CHECK_INT(weft_sched_tid(s->runs, 0), ==, -ESRCH);
     CHECK_INT(weft_join(s->in_other, NULL, WEFT_FOREVER), ==, -ESRCH);
     CHECK_INT(weft_sched_stop(s->runs, WEFT_FOREVER), ==, 0);
     CHECK_INT(weft_sched_free(s->runs), ==, 0);
@@ -528,6 +555,42 @@ static void begins_anew_as_worker_0(void *arg)
     weft_sched *s = arg;
     CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, -ESHUTDOWN);
     in_a_fiber(2, returns_at_once, NULL); /* this thread is nobody's worker 0 */
+    CHECK_INT(weft_sched_free(s), ==, 0);
+}
+
+static void asks_for_its_thread(void *arg)
+{
+    weft_sched *s = arg ? arg : weft_sched_current();
+    CHECK_INT(weft_sched_tid(s, 0), ==, gettid());
+}
+
+FORKING(worker_0_of_the_child_is_its_only_thread)
+{
+    int tid = weft_sched_tid(weft_sched_current(), 0);
+    forks(asks_for_its_thread, NULL);
+    CHECK_INT(weft_sched_tid(weft_sched_current(), 0), ==, tid);
+    return arg;
+}
+
+static void finds_no_thread(void *s)
+{
+    CHECK_INT(weft_sched_tid(s, 0), ==, -ESRCH);
+}
+
+static void *forks_beside_worker_0(void *s)
+{
+    forks(finds_no_thread, s);
+    return NULL;
+}
+
+TEST(worker_0_that_did_not_run_is_the_thread_of_the_child_if_that_forked)
+{
+    SKIP_UNDER_TSAN();
+    begin();
+    weft_sched *s = new_sched(2, true);
+    forks(asks_for_its_thread, s);
+    pthread_join(new_thread(forks_beside_worker_0, s), NULL);
+    CHECK_INT(weft_sched_tid(s, 0), ==, gettid());
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
@@ -872,9 +935,10 @@ FORKING(a_cancelled_one_is_so_in_a_child)
 }
 
 TESTS(sched_fork, who_has_a_handle_of_a_lost_one_is_told, one_that_was_just_woken_is_lost,
-      what_lost_ones_wait_for_goes_to_others, a_lost_thread_is_given_nothing,
+      one_that_was_just_offered_is_lost, what_lost_ones_wait_for_goes_to_others, a_lost_thread_is_given_nothing,
       timers_of_the_parent_do_not_fire_in_a_child, a_callback_forks,
       schedulers_that_ran_are_over_and_others_are_as_they_were, so_they_are_for_a_plain_thread,
+      worker_0_of_the_child_is_its_only_thread, worker_0_that_did_not_run_is_the_thread_of_the_child_if_that_forked,
       the_thread_of_worker_0_forks, a_child_goes_on_under_every_policy, a_child_goes_on_on_a_shared_stack_and_beside_it,
       a_coroutine_inside_of_a_fiber_forks, a_fork_waits_for_who_has_the_pool_locked, a_cancelled_one_is_so_in_a_child,
       a_fork_beside_busy_threads_leaves_a_child_that_works)

@@ -18,6 +18,7 @@
 #include <weft/sched.h>
 
 #include "base/clock.h"
+#include "fiber/pool.h"
 #include "support/test.h"
 
 /* CLOCK_MONOTONIC in ns, whatever the injected clock shows. */
@@ -191,6 +192,14 @@ static inline int steady_threads(void)
     return count;
 }
 
+/* From now on a fiber may get the record of one that has just ended, in debug builds too: they keep records apart. */
+static inline void reuse_records(void)
+{
+#if WF_DEBUG
+    __atomic_store_n(&wf_pool_apart, 0, __ATOMIC_RELAXED);
+#endif
+}
+
 static inline void *ptr(intptr_t n)
 {
     return (void *)n;
@@ -226,6 +235,42 @@ static inline void *spins(void *arg)
 static inline void *stops(void *s)
 {
     return ptr(weft_sched_stop(s, WEFT_FOREVER));
+}
+
+/* A weft_run of another thread, from begin to end. */
+struct run_beside {
+    weft_sched *sched;
+    pthread_t thread;
+    int began, over;
+};
+
+static inline void *stays_beside(void *arg)
+{
+    struct run_beside *b = arg;
+    b->sched = weft_sched_current();
+    put(&b->began, 1);
+    while (!seen(&b->over))
+        breathe();
+    return NULL;
+}
+
+static inline void *runs_beside(void *arg)
+{
+    in_a_fiber(1, stays_beside, arg);
+    return NULL;
+}
+
+static inline void run_beside_begin(struct run_beside *b)
+{
+    *b = (struct run_beside){0};
+    b->thread = new_thread(runs_beside, b);
+    AWAIT(seen(&b->began));
+}
+
+static inline void run_beside_end(struct run_beside *b)
+{
+    put(&b->over, 1);
+    pthread_join(b->thread, NULL);
 }
 
 /* Returns when a scheduler that another thread stops takes no more work. */

@@ -3,6 +3,7 @@
  * fiber can say of itself for whoever wraps such calls: which locks it has, and that it does not hear a cancel.
  */
 #include <weft/hook.h>
+#include <weft/offload.h>
 
 #include "unit/sched/ground.h"
 
@@ -124,10 +125,13 @@ static void *holds(void *arg)
     CHECK_STR(last.name, weft_fiber_name(weft_fiber_current()));
     CHECK_STR(last.site, weft_fiber_site(weft_fiber_current()));
     CHECK_STR(last.what, "sleep");
+    CHECK(last.alone);
     weft_yield(); /* lets others run just as well */
     CHECK_INT(waits, ==, 2);
     CHECK_STR(last.what, "yield");
     weft_fiber *other = go(holds_a_moment, NULL); /* what another does with its own changes nothing */
+    weft_yield();
+    CHECK(!last.alone);
     while (weft_fiber_state(other) != WEFT_FIBER_DONE)
         weft_yield();
     ended(other);
@@ -155,15 +159,27 @@ TEST(who_waits_with_locks_is_told_of)
     CHECK(weft_hook_on_wait(NULL) == note);
 }
 
+static void *passes_on(void *arg)
+{
+    return arg;
+}
+
 static void *is_deaf(void *arg)
 {
+    void *value = NULL;
     (void)arg;
     CHECK(!weft_hook_deaf(true));
     weft_sleep(10 * WEFT_MS);
     weft_time begun = weft_now();
     CHECK_INT(weft_sleep(20 * WEFT_MS), ==, 0); /* it is cancelled by now, and does not hear it */
     CHECK(weft_now().ns - begun.ns >= 20 * WEFT_MS);
+    CHECK_INT(weft_sleep(0), ==, 0); /* nor where it does not come to a wait */
+    CHECK_INT(weft_sleep_until(WEFT_NOW), ==, 0);
+    CHECK_INT(weft_offload(passes_on, ptr(7), &value, WEFT_FOREVER), ==, 0);
+    CHECK_PTR(value, ==, ptr(7));
+    CHECK(weft_cancelled());
     CHECK(weft_hook_deaf(false));
+    CHECK_INT(weft_sleep(0), ==, -ECANCELED);
     return ptr(weft_sleep(WEFT_SEC));
 }
 
@@ -182,6 +198,34 @@ TEST(who_is_deaf_is_not_cancelled_until_it_listens)
     in_a_fiber(1, cancels, NULL);
 }
 
+static void *ends_in_a_section(void *arg)
+{
+    weft_hook_deaf(true);
+    return arg;
+}
+
+static void *says_whether_in_a_section(void *arg)
+{
+    (void)arg;
+    return ptr(weft_hook_deaf(false));
+}
+
+static void *begins_after_such_fibers(void *arg)
+{
+    reuse_records();
+    for (int i = 0; i < 100; i++) { /* some of them have the record of one that has ended */
+        ended(go(ends_in_a_section, NULL));
+        CHECK_PTR(ended(go(says_whether_in_a_section, NULL)), ==, ptr(0));
+    }
+    return arg;
+}
+
+TEST(no_fiber_begins_in_an_uncancellable_section)
+{
+    in_a_fiber(1, begins_after_such_fibers, NULL);
+    in_a_fiber(2, begins_after_such_fibers, NULL);
+}
+
 TESTS(sched_hooked, a_fiber_has_it_and_those_it_starts_inherit_it, one_fiber_does_not_set_it_for_another,
       a_plain_thread_sets_it_for_the_fibers_it_starts, who_waits_with_locks_is_told_of,
-      who_is_deaf_is_not_cancelled_until_it_listens)
+      who_is_deaf_is_not_cancelled_until_it_listens, no_fiber_begins_in_an_uncancellable_section)

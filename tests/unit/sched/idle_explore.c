@@ -1,6 +1,7 @@
 /*
  * Work and sleep through many orders of their steps: pick.c, idle.c and the giving of spawn.c as they are, under workers
- * that do nothing but pick and idle, and a plain thread that brings work. A sleep here ends by a wake and nothing else.
+ * that do nothing but pick and idle, and a plain thread that brings work. A sleep here ends by a wake and nothing else, but
+ * for the naps of a lookout, which may end at any time.
  *
  * Every piece of work is done once, and none is left while all sleep: that would be a schedule without an end. More than
  * that: if all workers but one are busy, that one finds what there is to do.
@@ -19,6 +20,7 @@
 #define sched_yield() wf_cpu_relax()
 #define nanosleep(span, rest) wf_cpu_relax()
 
+#define LOOKOUT_LOOKS 2
 #define wf_barrier_is_asymmetric asymmetric
 #include "base/barrier.h"
 #define wf_barrier_heavy() (asymmetric ? wf_explore_heavy() : wf_fence())
@@ -30,10 +32,20 @@ static struct wf_thread threads[EXPLORE_THREADS];
 #include "stack/cache.h"
 #define wf_stack_look(thread, now) ((void)(thread), (void)(now), 0) /* nothing to give back */
 
-#include "base/lock.c"   // NOLINT(bugprone-suspicious-include): compiled for the explorer
-#include "sched/idle.c"  // NOLINT(bugprone-suspicious-include)
-#include "sched/pick.c"  // NOLINT(bugprone-suspicious-include)
-#include "sched/spawn.c" // NOLINT(bugprone-suspicious-include)
+#include "base/clock.h"
+#define wf_clock_now() ((int64_t)1) /* a schedule is a function of its seed alone */
+
+/* Now and then there is no memory for a ring that wants to grow. */
+#include "base/sys.h"
+static void *map(size_t bytes);
+#define wf_sys_map map
+
+#include "base/ring.c"     // NOLINT(bugprone-suspicious-include)
+#include "base/lock.c"     // NOLINT(bugprone-suspicious-include): compiled for the explorer
+#include "sched/idle.c"    // NOLINT(bugprone-suspicious-include)
+#include "sched/lookout.c" // NOLINT(bugprone-suspicious-include)
+#include "sched/pick.c"    // NOLINT(bugprone-suspicious-include)
+#include "sched/spawn.c"   // NOLINT(bugprone-suspicious-include)
 
 #include "support/test.h"
 
@@ -49,6 +61,7 @@ static struct wf_worker workers[WORKERS];
 static struct wf_timers no_timers = {.next = INT64_MAX};
 static weft_fiber pieces[PIECES];
 static int made, done, times[PIECES]; /* plain: between two steps */
+static bool only_offers;              /* every piece wakes one that may move, and brings nothing else */
 static bool busy; /* workers are busy until others have begun what they could: all but the last worker */
 
 /* ---- the kernel's part ---- */
@@ -63,8 +76,11 @@ int wf_futex_wait(const uint32_t *word, uint32_t value, int64_t deadline)
     if (wf_add((uint32_t *)(uintptr_t)word, 0) != value)
         return 0;
     sleeps_on[self] = word;
-    while (sleeps_on[self] && !test_has_failed())
+    while (sleeps_on[self] && !test_has_failed()) {
         wf_cpu_relax();
+        if (threads[self].worker && threads[self].worker->lookout && explore_random(2) == 0)
+            sleeps_on[self] = NULL;
+    }
     return 0;
 }
 
@@ -78,6 +94,15 @@ void wf_futex_wake(const uint32_t *word, int count)
     }
 }
 
+static void *maps[2][32];
+static unsigned mapped;
+
+static void *map(size_t bytes)
+{
+    bool may = explore_random(2) && mapped < sizeof maps / sizeof maps[0] && bytes <= sizeof maps[0];
+    return may ? maps[mapped++] : NULL;
+}
+
 /* ---- the pieces of work ---- */
 
 static void set_up_of(unsigned count)
@@ -88,6 +113,7 @@ static void set_up_of(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         workers[i] = (struct wf_worker){
             .sched = &sched.it, .thread = &threads[i], .index = i, .random = i, .timers = &no_timers};
+        wf_ring_init(&workers[i].ring);
         wf_wheel_init(&workers[i].wheel, 0);
         workers[i].first_due = INT64_MAX;
         sched.it.worker[i] = &workers[i];
@@ -96,7 +122,10 @@ static void set_up_of(unsigned count)
     memset(pieces, 0, sizeof pieces);
     memset(times, 0, sizeof times);
     memset(sleeps_on, 0, sizeof sleeps_on);
+    memset(maps, 0, sizeof maps);
+    mapped = 0;
     made = done = 0;
+    only_offers = false;
     busy = explore_random(2);
     asymmetric = explore_random(2);
 }
@@ -111,14 +140,36 @@ static void set_up_three(void)
     set_up_of(3);
 }
 
-/* Brings one more, for anybody or bound to a worker. */
-static void bring(void)
+static void set_up_offers(void)
+{
+    set_up_of(3);
+    only_offers = busy = true;
+}
+
+/* Brings one more, for anybody (NULL) or bound to a worker. */
+static void bring_to(struct wf_worker *w)
 {
     weft_fiber *f = &pieces[made++];
-    f->bound = explore_random(3) == 0;
-    if (f->bound)
-        f->home = &workers[explore_random(sched.it.workers)];
+    f->bound = w != NULL;
+    f->home = w;
     CHECK_INT(give(&sched.it, f), ==, 0);
+}
+
+static void bring(bool bound)
+{
+    bring_to(bound ? &workers[explore_random(sched.it.workers)] : NULL);
+}
+
+/* As if the piece that runs had woken one that may move: it has a stack, and waits without a deadline. */
+static void wake_one_that_moves(int self)
+{
+    static weft_coro stack;
+    weft_fiber *f = &pieces[made++];
+    f->flags = WEFT_MIGRATE;
+    f->coro = &stack;
+    f->until = INT64_MAX;
+    f->home = &workers[self];
+    wf_worker_woken(&workers[self], f);
 }
 
 /* Whether something that anybody could do waits to be begun. */
@@ -142,11 +193,16 @@ static void end_all(void)
 
 static void do_piece(int self, weft_fiber *f)
 {
+    struct wf_counts *counts = &workers[self].counts;
     threads[self].fiber = f;
+    wf_store(&counts->switches, counts->switches + 1);
     CHECK_INT(times[f - pieces]++, ==, 0);
     CHECK(!f->bound || f->home == &workers[self]);
-    for (unsigned n = 1 + explore_random(2); n > 0 && made < PIECES; n--)
-        bring();
+    for (unsigned n = only_offers ? 1 : 1 + explore_random(2); n > 0 && made < PIECES; n--)
+        if (only_offers || explore_random(2))
+            wake_one_that_moves(self);
+        else
+            bring(explore_random(3) == 0);
     while (busy && self + 1 < (int)sched.it.workers && some_wait() && !test_has_failed())
         wf_cpu_relax();
     threads[self].fiber = NULL;
@@ -172,9 +228,18 @@ static void works(int self)
 static void brings_from_outside(int self)
 {
     (void)self;
-    bring();
+    bring(explore_random(3) == 0);
     if (explore_random(2) && made < PIECES)
-        bring();
+        bring(explore_random(3) == 0);
+}
+
+/* While one worker computes and has an offer, another one that may search for work is given something of its own. */
+static void brings_to_those_who_compute(int self)
+{
+    (void)self;
+    bring_to(&workers[0]);
+    if (made < PIECES)
+        bring_to(&workers[1]);
 }
 
 static void check(void)
@@ -184,6 +249,7 @@ static void check(void)
         CHECK_INT(times[i], ==, 1);
     CHECK_INT(sched.it.idle_count, ==, 0);
     CHECK_INT(sched.it.searching, ==, 0);
+    CHECK_INT(sched.it.lookout, ==, 0);
     CHECK_PTR(sched.it.idle, ==, NULL);
     CHECK_INT(sched.it.injected.count, ==, 0);
 }
@@ -195,6 +261,7 @@ static void run_schedules(const struct explore *what)
     static const char *const names[WORKERS] = {"worker 0", "worker 1", "worker 2"};
     for (int i = 0; i < WORKERS && !begun; i++) {
         explore_plain(&workers[i], offsetof(struct wf_worker, inbox));
+        explore_plain(&workers[i].nudge, sizeof workers[i].nudge);
         explore_name(&workers[i].inbox, sizeof workers[i].inbox, "inbox");
         explore_name(&workers[i].driver, sizeof workers[i].driver, "asleep");
         explore_name(&workers[i].ring, sizeof workers[i].ring, "ring");
@@ -228,4 +295,11 @@ TEST(no_work_is_left_when_three_workers_sleep)
         .set_up = set_up_three, .threads = {works, works, works, brings_from_outside}, .check = check});
 }
 
-TESTS(sched_idle_explore, no_work_is_left_when_two_workers_sleep, no_work_is_left_when_three_workers_sleep)
+TEST(no_offer_is_left_while_one_worker_sleeps)
+{
+    run_schedules(&(struct explore){
+        .set_up = set_up_offers, .threads = {works, works, works, brings_to_those_who_compute}, .check = check});
+}
+
+TESTS(sched_idle_explore, no_work_is_left_when_two_workers_sleep, no_work_is_left_when_three_workers_sleep,
+      no_offer_is_left_while_one_worker_sleeps)

@@ -1,6 +1,6 @@
 /*
- * idle_explore.c once more, with rings that have room for two: what does not fit waits with its worker, and is not
- * forgotten when thieves empty the ring in the moment in which the worker takes from it.
+ * idle_explore.c once more, with rings that have room for two at first: they grow while others steal from them, and what
+ * does not fit because there is no memory goes where others see it.
  */
 #define WF_RING_SIZE 2u
 

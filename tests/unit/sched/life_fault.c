@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <weft/stack.h>
+#include <weft/timer.h>
 
 #include "base/sys.h"
 #include "unit/sched/ground.h"
@@ -199,6 +200,28 @@ TEST(a_fiber_without_a_stack_waits_for_one)
     in_a_fiber(2, waits_for_one, NULL);
 }
 
-TESTS(sched_life_fault, a_thread_that_cannot_be_made_leaves_the_scheduler_as_it_was,
+static void rings(void *arg)
+{
+    more(arg);
+}
+
+/* Its time is past when the threads that could be made find that they are to end. */
+TEST(a_start_that_fails_fires_no_timers)
+{
+    weft_sched *s = new_sched(WORKERS, false);
+    int fibers = count_fibers(), rang = 0;
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_INT(weft_sched_timer_new(s, NULL, 0, false, NULL, rings, &rang), ==, 0);
+    wf_sys_fail(THREADS, WORKERS, 0);
+    CHECK_INT(weft_sched_start(s), ==, -EAGAIN);
+    wf_sys_fail(0, 0, 0);
+    CHECK_INT(count_fibers(), ==, fibers); /* there are none for them, which a free would forget */
+    CHECK_INT(figures(s).timers, ==, WORKERS);
+    CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, 0);
+    CHECK_INT(seen(&rang), ==, WORKERS);
+    end_sched(s);
+}
+
+TESTS(sched_life_fault, a_start_that_fails_fires_no_timers, a_thread_that_cannot_be_made_leaves_the_scheduler_as_it_was,
       nothing_is_left_behind_whatever_cannot_be_had, nothing_is_left_behind_by_a_run, go_without_memory_is_enomem,
       a_fiber_without_a_stack_waits_for_one)

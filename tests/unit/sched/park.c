@@ -53,6 +53,7 @@ static void *unparks_before_it_begins(void *arg)
     f = go(returns_at_once, NULL);
     AWAIT(weft_fiber_state(f) == WEFT_FIBER_DONE);
     weft_unpark(f); /* left alone */
+    reuse_records();
     ended(f);
     f = go(parks, NULL); /* and whoever has its record next has no token of it */
     AWAIT(is_parked(f));

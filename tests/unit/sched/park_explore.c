@@ -30,6 +30,9 @@ static struct wf_thread threads[EXPLORE_THREADS];
 #define wf_thread_now() (&threads[explore_self()])
 
 #include "sched/worker.h"
+#include "base/clock.h"
+static int64_t time_now(void);
+#define wf_clock_now() time_now()
 static void *leave_waiting(weft_fiber *f);
 #define wf_leave_waiting leave_waiting
 
@@ -43,6 +46,13 @@ static void *leave_waiting(weft_fiber *f);
 bool asymmetric;
 
 static struct wf_worker worker;
+
+/* The clock of a worker that always looks: it stands still between two waits. */
+static int64_t time_now(void)
+{
+    return worker.now;
+}
+
 static weft_sched scheduler;
 static struct wf_timers no_timers = {.next = INT64_MAX};
 static weft_fiber fiber;
@@ -337,6 +347,46 @@ TEST(one_that_is_deaf_feels_the_cancel_in_its_next_wait)
                                     .check = check_nothing_is_left});
 }
 
+/* ---- a shield ---- */
+
+/* The object or an unpark comes, its own deadline, or the shield's, which lets a cancel in. */
+static void waits_in_a_shield(int self)
+{
+    (void)self;
+    weft_time shield = explore_random(2) ? soon : later;
+    fiber.shield = shield.ns;
+    fiber.deaf = WF_DEAF_SHIELD;
+    for (int i = 0; i < 2; i++) {
+        weft_time deadline = sometime();
+        struct wf_sleeper own, *me = wf_sleeper(&own);
+        int rc;
+        if (explore_random(2)) {
+            rc = park(deadline);
+        } else {
+            wf_lock(&lock);
+            wf_waiters_add(&waiters, &me->node, me);
+            rc = wf_wait_unlocking(me, "the object", &lock, deadline);
+            if (rc < 0) {
+                wf_lock(&lock);
+                wf_waiters_remove(&waiters, &me->node);
+                wf_unlock(&lock);
+            }
+        }
+        CHECK(rc != -ECANCELED || (cancelled && worker.now >= shield.ns));
+        CHECK(rc != -ETIMEDOUT || worker.now >= deadline.ns);
+    }
+    fiber.deaf = 0;
+    while (park(WEFT_FOREVER) == 0) /* the cancel has stayed */
+        ;
+}
+
+TEST(a_shield_that_ends_in_a_wait_loses_no_cancel)
+{
+    run_schedules(&(struct explore){.set_up = set_up,
+                                    .threads = {waits_in_a_shield, wakes_it_now_and_then, cancels_it, unparks_it},
+                                    .check = check_nothing_is_left});
+}
+
 /* ---- the barriers themselves ---- */
 
 static uint32_t x, y, seen_x, seen_y;
@@ -377,4 +427,4 @@ TEST(of_a_light_and_a_heavy_barrier_one_side_sees_the_other)
 TESTS(sched_park_explore, one_unpark_ends_one_park, what_comes_before_an_unpark_is_seen_after_a_park,
       a_cancel_ends_every_wait_from_then_on, a_cancel_that_comes_twice_wakes_once,
       one_of_wake_deadline_and_cancel_ends_a_wait, one_that_is_deaf_feels_the_cancel_in_its_next_wait,
-      of_a_light_and_a_heavy_barrier_one_side_sees_the_other)
+      a_shield_that_ends_in_a_wait_loses_no_cancel, of_a_light_and_a_heavy_barrier_one_side_sees_the_other)

@@ -2,6 +2,9 @@
  * Where fibers run: bound ones on their worker, started ones on the thread they started on, those that may move
  * anywhere, and those that have not started wherever there is a free worker.
  */
+#include <limits.h>
+
+#include "base/sys.h"
 #include "unit/sched/ground.h"
 
 enum { WORKERS = 4 };
@@ -165,12 +168,52 @@ static void *computes_until_they_have_run(void *arg)
 
 TEST(a_spawner_that_computes_does_not_hold_up_its_children)
 {
-    static const int sizes[] = {1, 2, 50, 200};
+    static const int sizes[] = {1, 2, 50, 200, 10000}; /* the last is more than a ring has room for at first */
     for (unsigned workers = 2; workers <= WORKERS; workers++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             struct family f = {.children = sizes[i]};
             in_a_fiber(workers, computes_until_they_have_run, &f);
         }
+    }
+}
+
+/* No memory for a larger ring: what does not fit is not lost, nor does it wait for its worker. */
+static void *spawns_without_memory(void *arg)
+{
+    wf_sys_fail(1u << WF_SYS_GROW, 1, UINT_MAX - 1);
+    void *value = computes_until_they_have_run(arg);
+    CHECK_INT(wf_sys_calls(), >, 0);
+    wf_sys_fail(0, 0, 0);
+    return value;
+}
+
+TEST(nor_does_one_whose_ring_cannot_grow)
+{
+    for (unsigned workers = 2; workers <= WORKERS; workers++) {
+        struct family f = {.children = 3000};
+        in_a_fiber(workers, spawns_without_memory, &f);
+    }
+}
+
+/* Many at once on every worker, while all steal from all: the rings grow under those who steal. */
+static void *spawns_many(void *arg)
+{
+    for (int i = 0; i < 2000; i++)
+        CHECK_INT(weft_go(counts, arg), ==, 0);
+    return NULL;
+}
+
+TEST(rings_that_grow_while_others_steal_lose_nobody)
+{
+    static const unsigned workers[] = {1, 2, 8, 64};
+    for (size_t i = 0; i < sizeof workers / sizeof workers[0]; i++) {
+        int ran = 0;
+        weft_sched *s = running_sched(workers[i]);
+        for (int j = 0; j < 30; j++)
+            CHECK_INT(weft_sched_go(s, NULL, NULL, spawns_many, &ran), ==, 0);
+        CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, 0);
+        CHECK_INT(ran, ==, 30 * 2000);
+        end_sched(s);
     }
 }
 
@@ -208,4 +251,5 @@ TEST(what_has_started_is_not_stolen)
 
 TESTS(sched_pinned, a_bound_one_runs_on_its_worker_from_start_to_end, a_started_one_never_changes_its_thread,
       one_that_may_move_does, one_that_moves_is_run_by_one_worker_at_a_time,
-      a_spawner_that_computes_does_not_hold_up_its_children, what_has_started_is_not_stolen)
+      a_spawner_that_computes_does_not_hold_up_its_children, nor_does_one_whose_ring_cannot_grow,
+      rings_that_grow_while_others_steal_lose_nobody, what_has_started_is_not_stolen)

@@ -6,6 +6,7 @@
 
 #include "base/cpus.h"
 #include "unit/sched/ground.h"
+#include "unit/sched/heard.h"
 
 static void *runs_another(void *arg)
 {
@@ -61,6 +62,31 @@ TEST(go_without_a_runtime_is_enxio)
     in_a_fiber(2, returns_at_once, NULL);
     CHECK_INT(weft_go(returns_at_once, NULL), ==, -ENXIO);
     CHECK_PTR(weft_sched_current(), ==, NULL);
+}
+
+/* In a child: nothing has been said there yet. */
+static void goes_without_a_runtime(void *arg)
+{
+    struct heard h;
+    char line[200];
+    weft_fiber *f;
+    (void)arg;
+    hear(&h);
+    CHECK_INT(weft_go(NULL, NULL), ==, -EINVAL); /* not the reason */
+    CHECK_STR(so_far(&h), "");
+    CHECK_INT(weft_go(returns_at_once, NULL), ==, -ENXIO);
+    snprintf(line, sizeof line, "weft: weft_go at %s:%d: there is no runtime", __FILE__, __LINE__ - 1);
+    CHECK_INT(weft_go(returns_at_once, NULL), ==, -ENXIO);
+    CHECK_INT(weft_go_with(&f, NULL, returns_at_once, NULL), ==, -ENXIO);
+    heard(&h);
+    CHECK_INT(how_often(h.text, line), ==, 1);
+    CHECK_INT(how_often(h.text, "call weft_run first"), ==, 1);
+    CHECK_INT(how_often(h.text, "\n"), ==, 1);
+}
+
+TEST(the_first_go_without_a_runtime_says_so_once)
+{
+    CHECK_CHILD(goes_without_a_runtime, NULL, 0, NULL);
 }
 
 struct visit {
@@ -282,8 +308,8 @@ TEST(work_comes_from_fibers_threads_and_other_schedulers)
     CHECK_INT(all, ==, (SCHEDS + 2) * 2 * EACH + SCHEDS * EACH);
 }
 
-TESTS(sched_run, a_run_inside_a_fiber_is_edeadlk, a_second_run_meanwhile_is_ebusy,
-      a_run_on_a_thread_that_is_a_worker_0_is_ebusy, go_without_a_runtime_is_enxio,
+TESTS(sched_run, the_first_go_without_a_runtime_says_so_once, a_run_inside_a_fiber_is_edeadlk,
+      a_second_run_meanwhile_is_ebusy, a_run_on_a_thread_that_is_a_worker_0_is_ebusy, go_without_a_runtime_is_enxio,
       while_a_run_is_under_way_go_works_on_every_thread, a_run_lets_every_fiber_end,
       sched_run_from_outside_waits_until_no_fiber_is_left, when_no_fiber_is_left_all_that_they_did_is_seen,
       by_default_there_are_as_many_workers_as_cpus, workers_are_named_after_their_scheduler,

@@ -223,6 +223,108 @@ TEST(warm_max_is_how_many_are_kept)
     }
 }
 
-TESTS(sched_stats, what_cannot_be_asked_is_einval, ready_parked_sleeping_and_timers_are_counted,
-      what_is_queued_before_a_start_is_ready, worker_0_is_not_active_outside_run, as_many_end_as_are_spawned,
-      what_was_stolen_is_counted, a_warm_start_is_a_hit, warm_max_is_how_many_are_kept)
+TEST(null_has_no_name_no_birth_and_no_threads)
+{
+    CHECK_STR(weft_sched_name(NULL), "");
+    CHECK_INT(weft_sched_born(NULL).ns, ==, 0);
+    CHECK_INT(weft_sched_tid(NULL, 0), ==, -EINVAL);
+}
+
+TEST(a_scheduler_has_its_name_and_birth)
+{
+    clock_begin();
+    weft_sched *s, *unnamed = new_sched(1, false);
+    char name[] = "a name that is longer than those 31 bytes";
+    CHECK_STR(weft_sched_name(unnamed), "weft");
+    CHECK_INT(weft_sched_born(unnamed).ns, ==, 1000 * WEFT_SEC);
+    clock_forward(5 * WEFT_SEC);
+    REQUIRE(weft_sched_new(&s, &(weft_sched_opts){.threads = 1, .name = name}) == 0);
+    name[0] = 'X'; /* it was copied */
+    CHECK_STR(weft_sched_name(s), "a name that is longer than thos");
+    clock_forward(5 * WEFT_SEC);
+    for (int i = 0; i < 2; i++) { /* a start, and another, are no birth */
+        CHECK_INT(weft_sched_start(s), ==, 0);
+        CHECK_INT(weft_sched_born(s).ns, ==, 1005 * WEFT_SEC);
+        CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+    }
+    CHECK_INT(weft_sched_free(s), ==, 0);
+    end_sched(unnamed);
+    clock_end();
+}
+
+struct place {
+    int tid;
+    char name[16];
+};
+
+static void *says_where(void *arg)
+{
+    struct place *p = arg;
+    p->tid = gettid();
+    pthread_getname_np(pthread_self(), p->name, sizeof p->name);
+    return NULL;
+}
+
+/* What a fiber that is bound to it sees there. */
+static struct place place_of(weft_sched *s, int worker)
+{
+    struct place p = {0};
+    CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.worker = WEFT_WORKER(worker)}, says_where, &p), ==, 0);
+    CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, 0);
+    return p;
+}
+
+TEST(a_worker_has_a_thread_while_the_scheduler_runs)
+{
+    enum { WORKERS = 3 };
+    for (int use_caller = 0; use_caller < 2; use_caller++) {
+        weft_sched *s;
+        weft_sched_opts opts = {.threads = WORKERS, .use_caller = use_caller, .name = "mill"};
+        REQUIRE(weft_sched_new(&s, &opts) == 0);
+        CHECK_INT(weft_sched_tid(s, -1), ==, -EINVAL);
+        CHECK_INT(weft_sched_tid(s, WORKERS), ==, -EINVAL);
+        for (int start = 0; start < 10; start++) {
+            for (int i = 0; i < WORKERS; i++)
+                CHECK_INT(weft_sched_tid(s, i), ==, use_caller && i == 0 ? gettid() : -ESRCH);
+            CHECK_INT(weft_sched_start(s), ==, 0);
+            for (int i = 0; i < WORKERS; i++) {
+                int tid = weft_sched_tid(s, i); /* at once after the start */
+                char name[32];
+                snprintf(name, sizeof name, "mill_%d", i);
+                struct place p = place_of(s, i);
+                CHECK_INT(tid, >, 0);
+                CHECK_INT(tid, ==, p.tid);
+                if (!use_caller || i > 0) /* the caller's thread keeps its name */
+                    CHECK_STR(p.name, name);
+            }
+            CHECK_INT(weft_sched_stop(s, WEFT_FOREVER), ==, 0);
+        }
+        CHECK_INT(weft_sched_tid(s, WORKERS - 1), ==, -ESRCH);
+        CHECK_INT(weft_sched_free(s), ==, 0);
+    }
+}
+
+static void *looks_from_outside(void *s)
+{
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(weft_sched_tid(s, i), >, 0);
+    return NULL;
+}
+
+static void *looks_from_within(void *arg)
+{
+    CHECK_INT(weft_sched_tid(weft_sched_current(), weft_fiber_worker(weft_fiber_current())), ==, gettid());
+    pthread_join(new_thread(looks_from_outside, weft_sched_current()), NULL);
+    return arg;
+}
+
+TEST(a_fiber_may_ask_for_its_thread)
+{
+    in_a_fiber(2, looks_from_within, NULL);
+}
+
+TESTS(sched_stats, null_has_no_name_no_birth_and_no_threads, a_scheduler_has_its_name_and_birth,
+      a_worker_has_a_thread_while_the_scheduler_runs, a_fiber_may_ask_for_its_thread, what_cannot_be_asked_is_einval,
+      ready_parked_sleeping_and_timers_are_counted, what_is_queued_before_a_start_is_ready,
+      worker_0_is_not_active_outside_run, as_many_end_as_are_spawned, what_was_stolen_is_counted, a_warm_start_is_a_hit,
+      warm_max_is_how_many_are_kept)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "unit/sched/ground.h"
+#include "unit/sched/heard.h"
 
 TEST(stop_waits_for_one_that_never_yields)
 {
@@ -99,40 +100,6 @@ static void ticker_end(struct ticker *t)
     put(&t->over, 1);
     pthread_join(t->thread, NULL);
     clock_end();
-}
-
-/* What is written to standard error meanwhile. */
-struct heard {
-    int before, file;
-    char text[4096];
-};
-
-static void hear(struct heard *h)
-{
-    char path[] = "/tmp/weft-stop-XXXXXX";
-    fflush(stderr);
-    h->before = dup(STDERR_FILENO);
-    h->file = mkstemp(path);
-    unlink(path);
-    dup2(h->file, STDERR_FILENO);
-}
-
-static void heard(struct heard *h)
-{
-    fflush(stderr);
-    dup2(h->before, STDERR_FILENO);
-    close(h->before);
-    ssize_t n = pread(h->file, h->text, sizeof h->text - 1, 0);
-    h->text[n > 0 ? n : 0] = '\0';
-    close(h->file);
-}
-
-static size_t how_often(const char *text, const char *what)
-{
-    size_t n = 0;
-    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
-        n++;
-    return n;
 }
 
 static void *unparks_after_5_s(void *f)

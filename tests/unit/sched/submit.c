@@ -137,43 +137,190 @@ TEST(a_started_one_stays_with_its_scheduler_and_its_worker)
     end_sched(other);
 }
 
+/* A fiber that may move, and is submitted again and again. */
+struct guest {
+    int turns;
+    int where; /* the worker of the last turn */
+    int over;
+};
+
 static void *goes_round(void *arg)
 {
-    int *turns = arg;
-    while (seen(turns) >= 0) {
-        CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
-        more(turns);
+    struct guest *g = arg;
+    for (;;) {
+        put(&g->where, weft_fiber_worker(weft_fiber_current()));
+        more(&g->turns);
+        if (seen(&g->over))
+            return NULL;
+        CHECK_INT(weft_park(seen(&g->turns) % 2 ? WEFT_FOREVER : weft_in(AWAIT_SECONDS * WEFT_SEC)), ==, 0);
     }
+}
+
+/* Counts the turns that it has elsewhere than on the worker that was named. */
+static int submit_round(weft_sched *s, weft_fiber *f, struct guest *g, unsigned workers, int times)
+{
+    int elsewhere = 0;
+    for (int i = 0; i < times; i++) {
+        int before = seen(&g->turns), named = (int)((unsigned)(i / 3 + i) % workers);
+        int rc = weft_sched_submit(s, f, WEFT_WORKER(named));
+        CHECK_INT(rc, ==, 0);
+        if (rc != 0)
+            return times;
+        AWAIT(seen(&g->turns) > before && is_parked(f));
+        elsewhere += seen(&g->where) != named;
+    }
+    return elsewhere;
+}
+
+TEST(one_that_may_move_runs_next_on_the_worker_that_is_named)
+{
+    for (unsigned workers = 1; workers <= 4; workers *= 2) {
+        struct guest g = {0};
+        weft_sched *s = running_sched(workers);
+        weft_fiber *f;
+        CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.flags = WEFT_MIGRATE}, goes_round, &g), ==, 0);
+        AWAIT(is_parked(f));
+        CHECK_INT(submit_round(s, f, &g, workers, 1000), ==, 0); /* all others are idle, and would steal it */
+        put(&g.over, 1);
+        weft_unpark(f);
+        ended(f);
+        end_sched(s);
+    }
+}
+
+TEST(one_that_was_new_may_be_named_another_worker_next)
+{
+    for (unsigned workers = 1; workers <= 4; workers *= 2) {
+        for (unsigned first = 0; first < workers; first++) {
+            struct guest g = {0};
+            weft_sched *s = running_sched(workers);
+            weft_fiber *f;
+            CHECK_INT(weft_fiber_new(&f, &(weft_attr){.flags = WEFT_MIGRATE}, goes_round, &g), ==, 0);
+            CHECK_INT(weft_sched_submit(s, f, WEFT_WORKER(first)), ==, 0);
+            CHECK_INT(weft_fiber_worker(f), ==, first);
+            AWAIT(is_parked(f));
+            CHECK_INT(g.where, ==, first);
+            CHECK_INT(submit_round(s, f, &g, workers, 20), ==, 0);
+            put(&g.over, 1);
+            weft_unpark(f);
+            ended(f);
+            end_sched(s);
+        }
+    }
+}
+
+/* By fibers, on the worker that is named and on others. */
+struct host {
+    weft_fiber *f;
+    struct guest *g;
+    unsigned workers;
+    int elsewhere;
+};
+
+static void *submits_round(void *arg)
+{
+    struct host *h = arg;
+    h->elsewhere = submit_round(weft_sched_current(), h->f, h->g, h->workers, 300);
     return NULL;
 }
 
-static void *keeps_busy(void *arg)
+TEST(fibers_name_a_worker_as_well)
 {
-    while (!seen(arg))
-        weft_yield();
+    for (unsigned workers = 1; workers <= 4; workers *= 2) {
+        struct guest g = {0};
+        weft_sched *s = running_sched(workers);
+        struct host h = {.g = &g, .workers = workers};
+        CHECK_INT(weft_sched_go(s, &h.f, &(weft_attr){.flags = WEFT_MIGRATE}, goes_round, &g), ==, 0);
+        AWAIT(is_parked(h.f));
+        ended(go_on(s, submits_round, &h));
+        CHECK_INT(h.elsewhere, ==, 0);
+        put(&g.over, 1);
+        weft_unpark(h.f);
+        ended(h.f);
+        end_sched(s);
+    }
+}
+
+/* One that a worker was named for is free again: while that worker computes, another one takes it. */
+struct leaver {
+    int parks_first;
+    int over;
+    int last;
+};
+
+static void *leaves(void *arg)
+{
+    struct leaver *l = arg;
+    if (l->parks_first)
+        CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_fiber_worker(weft_fiber_current()), ==, 0);
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.worker = WEFT_WORKER(0)}, spins, &l->over), ==, 0);
+    weft_yield();
+    put(&l->last, weft_fiber_worker(weft_fiber_current()));
+    put(&l->over, 1);
     return NULL;
 }
 
-TEST(one_that_may_move_goes_on_on_the_worker_that_is_named)
+TEST(one_that_may_move_is_free_again_after_it_has_run_where_it_was_named)
 {
-    int turns = 0, over = 0;
+    for (int parks_first = 0; parks_first < 2; parks_first++) {
+        struct leaver l = {.parks_first = parks_first, .last = -1};
+        weft_sched *s = running_sched(2);
+        weft_fiber *f;
+        CHECK_INT(weft_fiber_new(&f, &(weft_attr){.flags = WEFT_MIGRATE}, leaves, &l), ==, 0);
+        CHECK_INT(weft_sched_submit(s, f, WEFT_WORKER(parks_first)), ==, 0);
+        if (parks_first) {
+            AWAIT(is_parked(f));
+            CHECK_INT(weft_sched_submit(s, f, WEFT_WORKER(0)), ==, 0);
+        }
+        AWAIT(seen(&l.last) == 1);
+        put(&l.over, 1);
+        ended(f);
+        end_sched(s);
+    }
+}
+
+/* Of two threads that name different workers, the one that is not refused is obeyed. */
+struct rival {
+    weft_sched *sched;
+    weft_fiber *f;
+    int *began;
+    int worker, rc;
+};
+
+static void *names_its_worker(void *arg)
+{
+    struct rival *r = arg;
+    more(r->began);
+    while (seen(r->began) < 2)
+        ;
+    r->rc = weft_sched_submit(r->sched, r->f, WEFT_WORKER(r->worker));
+    return NULL;
+}
+
+TEST(the_submit_that_is_taken_says_where)
+{
+    struct guest g = {0};
     weft_sched *s = running_sched(2);
     weft_fiber *f;
-    for (int i = 0; i < 2; i++) /* nobody is idle, and steals it on the way */
-        CHECK_INT(weft_sched_go(s, NULL, &(weft_attr){.worker = WEFT_WORKER(i)}, keeps_busy, &over), ==, 0);
-    CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.flags = WEFT_MIGRATE}, goes_round, &turns), ==, 0);
-    for (int i = 0; i < 200; i++) {
+    CHECK_INT(weft_sched_go(s, &f, &(weft_attr){.flags = WEFT_MIGRATE}, goes_round, &g), ==, 0);
+    for (int i = 0; i < 500; i++) {
         AWAIT(is_parked(f));
-        int before = seen(&turns);
-        AWAIT(weft_sched_submit(s, f, WEFT_WORKER(i % 2)) == 0);
-        AWAIT(seen(&turns) == before + 1);
-        CHECK_INT(weft_fiber_worker(f), ==, i % 2);
+        int began = 0, before = seen(&g.turns);
+        struct rival r[2] = {{s, f, &began, 0, 1}, {s, f, &began, 1, 1}};
+        pthread_t other = new_thread(names_its_worker, &r[0]);
+        names_its_worker(&r[1]);
+        pthread_join(other, NULL);
+        int taken = (r[0].rc == 0) + (r[1].rc == 0);
+        AWAIT(seen(&g.turns) == before + taken);
+        CHECK(taken > 0);
+        if (taken == 1) /* else one came after the other */
+            CHECK_INT(seen(&g.where), ==, r[0].rc == 0 ? 0 : 1);
     }
     AWAIT(is_parked(f));
-    put(&turns, -1000);
+    put(&g.over, 1);
     weft_unpark(f);
     ended(f);
-    put(&over, 1);
     end_sched(s);
 }
 
@@ -237,5 +384,7 @@ TEST(of_two_submits_one_is_taken)
 
 TESTS(sched_submit, a_new_one_starts_when_it_is_submitted, a_new_one_starts_on_the_worker_that_is_named,
       what_cannot_be_is_einval, it_is_taken_when_new_or_parked_and_refused_otherwise, a_refused_submit_leaves_no_token,
-      a_started_one_stays_with_its_scheduler_and_its_worker, one_that_may_move_goes_on_on_the_worker_that_is_named,
+      a_started_one_stays_with_its_scheduler_and_its_worker, one_that_may_move_runs_next_on_the_worker_that_is_named,
+      one_that_was_new_may_be_named_another_worker_next, fibers_name_a_worker_as_well,
+      one_that_may_move_is_free_again_after_it_has_run_where_it_was_named, the_submit_that_is_taken_says_where,
       what_a_scheduler_that_stops_refuses_stays_new, of_two_submits_one_is_taken)

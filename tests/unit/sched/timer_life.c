@@ -313,8 +313,81 @@ TEST(a_scheduler_that_never_ran_is_freed_with_its_timers)
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
+/* ---- schedulers that are named, and that have not started ---- */
+
+struct timed {
+    weft_sched *sched;
+    int64_t made, fired;
+    int count;
+};
+
+static void notes_the_time(void *arg)
+{
+    struct timed *t = arg;
+    t->fired = real_now();
+    CHECK_PTR(weft_sched_current(), ==, t->sched);
+    more(&t->count);
+}
+
+static void *names_it(void *arg)
+{
+    struct timed *t = arg;
+    t->made = real_now();
+    CHECK_INT(weft_sched_timer_new(t->sched, NULL, 2 * WEFT_MS, false, NULL, notes_the_time, t), ==, 0);
+    return NULL;
+}
+
+static void is_on_time(const struct timed *t)
+{
+    CHECK_INT(seen(&t->count), ==, 1);
+    CHECK_INT(t->fired, >=, t->made + 2 * WEFT_MS);
+}
+
+TEST(a_timer_made_before_the_start_fires_after_it)
+{
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        for (int use_caller = 0; use_caller <= 1; use_caller++) {
+            struct timed once = {.sched = new_sched(workers, use_caller)};
+            weft_timer *often = NULL;
+            int fired = 0;
+            names_it(&once);
+            CHECK_INT(weft_sched_timer_new(once.sched, &often, WEFT_MS, true, NULL, fires, &fired), ==, 0);
+            while (real_now() < once.made + 3 * WEFT_MS)
+                breathe();
+            CHECK_INT(seen(&once.count) + seen(&fired), ==, 0);
+            CHECK_INT(weft_sched_run(once.sched, weft_in(20 * WEFT_SEC)), ==, 0);
+            is_on_time(&once);
+            while (seen(&fired) == 0)
+                weft_sched_run(once.sched, WEFT_NOW);
+            CHECK_INT(weft_timer_free(often), >=, 0);
+            end_sched(once.sched);
+        }
+    }
+}
+
+TEST(a_scheduler_may_be_named_for_a_timer_from_anywhere)
+{
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        struct timed on_thread = {.sched = running_sched(workers)}, in_fiber = on_thread, inside = on_thread;
+        names_it(&on_thread);
+        in_a_fiber(workers, names_it, &in_fiber);
+        ended(go_on(inside.sched, names_it, &inside));
+        CHECK_INT(weft_sched_stop(inside.sched, WEFT_FOREVER), ==, 0);
+        is_on_time(&on_thread);
+        is_on_time(&in_fiber);
+        is_on_time(&inside);
+        weft_timer *t = NULL;
+        CHECK_INT(weft_sched_timer_new(inside.sched, &t, 1, false, NULL, never_fires, NULL), ==, -ESHUTDOWN);
+        CHECK_INT(weft_sched_timer_new(NULL, &t, 1, false, NULL, never_fires, NULL), ==, -EINVAL);
+        CHECK_INT(weft_sched_timer_new(inside.sched, &t, 0, true, NULL, never_fires, NULL), ==, -EINVAL);
+        CHECK_PTR(t, ==, NULL);
+        CHECK_INT(weft_sched_free(inside.sched), ==, 0);
+    }
+}
+
 TESTS(sched_timer_life, run_returns_when_those_that_fire_once_have_and_recurring_ones_end,
       a_worker_that_sleeps_for_longer_is_woken_for_a_timer, a_thousand_timers_wake_a_worker_that_sleeps_for_10_s_once,
       stop_waits_for_one_that_fires_once, stop_ends_recurring_ones_and_their_handles_outlive_the_scheduler,
       at_the_deadline_of_a_stop_they_are_cancelled, a_cancel_by_another_thread_lets_a_stop_end,
-      callbacks_may_add_timers_while_it_drains, a_scheduler_that_never_ran_is_freed_with_its_timers)
+      callbacks_may_add_timers_while_it_drains, a_scheduler_that_never_ran_is_freed_with_its_timers,
+      a_timer_made_before_the_start_fires_after_it, a_scheduler_may_be_named_for_a_timer_from_anywhere)

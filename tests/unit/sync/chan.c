@@ -45,6 +45,8 @@ TEST(what_is_missing_is_einval)
 {
     int v = 7;
     weft_chan *c = new_chan(sizeof v, 1);
+    CHECK_INT(weft_chan_count(NULL), ==, 0);
+    CHECK_INT(weft_chan_capacity(NULL), ==, 0);
     CHECK_INT(weft_chan_send(NULL, &v, WEFT_NOW), ==, -EINVAL);
     CHECK_INT(weft_chan_recv(NULL, &v, WEFT_NOW), ==, -EINVAL);
     CHECK_INT(weft_chan_send(c, NULL, WEFT_NOW), ==, -EINVAL);

@@ -204,12 +204,13 @@ static void *selects_among_locals(void *arg)
     struct locals mine;
     struct wide w = wide_of('s'), got = {{0}};
     uint64_t v = 0;
-    weft_case k[4] = {{.op = WEFT_RECV, .chan = words, .value = &v},
+    weft_case k[5] = {{.op = WEFT_RECV, .chan = words, .value = &v},
                       {.op = WEFT_SEND, .chan = wides, .value = &w},
                       {.op = WEFT_RECV, .chan = wides, .value = &got},
-                      {.op = WEFT_EVENT, .event = &event}};
+                      {.op = WEFT_EVENT, .event = &event},
+                      {.op = WEFT_NONE, .value = &v}};
     locals_fill(&mine, 5);
-    result = weft_select(k, 4, weft_in(10 * WEFT_SEC)); /* only to fail instead of hanging */
+    result = weft_select(k, 5, weft_in(10 * WEFT_SEC)); /* only to fail instead of hanging */
     CHECK_INT(result, ==, (intptr_t)arg);
     CHECK_INT(k[result < 0 ? 0 : result].result, ==, 0);
     CHECK_INT(v, ==, result == 0 ? 44 : 0);
@@ -286,6 +287,7 @@ static void *gives_up(void *arg)
     CHECK_INT(weft_chan_recv(words, &v, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
     CHECK_INT(weft_chan_send(words, &v, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
     CHECK_INT(weft_select(k, 2, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
+    CHECK_INT(weft_select(NULL, 0, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
     CHECK_INT(weft_cancel(weft_fiber_current()), ==, 0);
     CHECK_INT(weft_chan_recv(words, &v, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_select(k, 2, WEFT_FOREVER), ==, -ECANCELED);

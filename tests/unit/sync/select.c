@@ -11,21 +11,7 @@
 #include "base/sys.h"
 #include "support/test.h"
 #include "unit/sync/flows.h"
-
-static weft_case sending(weft_chan *c, int *v)
-{
-    return (weft_case){.op = WEFT_SEND, .chan = c, .value = v, .result = 4711};
-}
-
-static weft_case receiving(weft_chan *c, int *v)
-{
-    return (weft_case){.op = WEFT_RECV, .chan = c, .value = v, .result = 4711};
-}
-
-static weft_case waiting_for(weft_event *e)
-{
-    return (weft_case){.op = WEFT_EVENT, .event = e, .result = 4711};
-}
+#include "unit/sync/selects.h"
 
 TEST(what_is_no_case_is_einval)
 {
@@ -33,10 +19,12 @@ TEST(what_is_no_case_is_einval)
     weft_chan *c = new_chan(sizeof v, 1), *signals = new_chan(0, 1);
     weft_case good = sending(c, &v), bad[2] = {good, good};
     CHECK_INT(weft_select(NULL, 1, WEFT_NOW), ==, -EINVAL);
-    CHECK_INT(weft_select(&good, 0, WEFT_NOW), ==, -EINVAL);
     CHECK_INT(weft_select(&good, SIZE_MAX, WEFT_NOW), ==, -EINVAL);
-    bad[1].op = 0;
+    CHECK_INT(weft_select_ordered(NULL, 1, WEFT_NOW), ==, -EINVAL);
+    CHECK_INT(weft_select_ordered(&good, SIZE_MAX, WEFT_NOW), ==, -EINVAL);
+    bad[1].op = WEFT_NONE - 1;
     CHECK_INT(weft_select(bad, 2, WEFT_NOW), ==, -EINVAL);
+    CHECK_INT(weft_select_ordered(bad, 2, WEFT_NOW), ==, -EINVAL);
     bad[1].op = WEFT_EVENT + 1;
     CHECK_INT(weft_select(bad, 2, WEFT_NOW), ==, -EINVAL);
     bad[1] = sending(NULL, &v);
@@ -101,35 +89,6 @@ TEST(a_case_of_a_closed_channel_happens_with_epipe)
     CHECK_INT(k[1].result, ==, -EPIPE);
     CHECK_INT(weft_chan_free(a), ==, 0);
     CHECK_INT(weft_chan_free(b), ==, 0);
-}
-
-/* A select that somebody else runs. */
-struct call {
-    weft_case *cases;
-    size_t n;
-    weft_time deadline;
-    int rc;
-    struct flow flow;
-};
-
-static void *selects(void *arg)
-{
-    struct call *k = arg;
-    k->rc = weft_select(k->cases, k->n, k->deadline);
-    return NULL;
-}
-
-/* Its deadline is only to fail instead of hanging. */
-static void begin(struct call *k, weft_case *cases, size_t n)
-{
-    *k = (struct call){.cases = cases, .n = n, .deadline = weft_in(10 * WEFT_SEC), .rc = 4711};
-    flow_start(&k->flow, selects, k);
-}
-
-static int end(struct call *k)
-{
-    flow_end(&k->flow);
-    return k->rc;
 }
 
 static void waits_for_each(void)
@@ -391,6 +350,95 @@ TEST(each_case_that_can_happen_is_as_likely_as_another)
     chooses_evenly(12, 0x805);
 }
 
+/*
+ * A select that has to wait, met a thousand times by whatever `meets` does on the channel: how often each case won. The
+ * cases are all on one channel, but the last of three.
+ */
+static void wins_evenly(const weft_case *cases, size_t n, void (*meets)(weft_chan *))
+{
+    enum { ROUNDS = 1000 };
+    int wins[3] = {0};
+    for (int i = 0; i < ROUNDS && !test_has_failed(); i++) {
+        weft_chan *c = new_chan(sizeof(int), 0), *other = new_chan(sizeof(int), 0);
+        int v = 1;
+        weft_case k[3];
+        struct call s;
+        for (size_t j = 0; j < n; j++) {
+            k[j] = cases[j];
+            k[j].chan = j < 2 ? c : other;
+            k[j].value = &v;
+        }
+        begin(&s, k, n);
+        waits_on(c, 2);
+        meets(c);
+        REQUIRE(end(&s) >= 0);
+        wins[s.rc]++;
+        CHECK_INT(weft_chan_free(c), ==, 0);
+        CHECK_INT(weft_chan_free(other), ==, 0);
+    }
+    CHECK_INT(wins[0], >=, ROUNDS * 3 / 10); /* 12 standard deviations below the half */
+    CHECK_INT(wins[1], >=, ROUNDS * 3 / 10);
+    CHECK_INT(wins[0] + wins[1], ==, ROUNDS);
+}
+
+static void waits_fairly(void)
+{
+    static const weft_case receive[3] = {{.op = WEFT_RECV}, {.op = WEFT_RECV}, {.op = WEFT_RECV}},
+                           send[3] = {{.op = WEFT_SEND}, {.op = WEFT_SEND}, {.op = WEFT_SEND}},
+                           both[3] = {{.op = WEFT_SEND}, {.op = WEFT_RECV}, {.op = WEFT_SEND}};
+    wins_evenly(receive, 2, sends_one);
+    wins_evenly(send, 2, receives_one);
+    wins_evenly(receive, 3, sends_one); /* the third is another channel's */
+    wins_evenly(send, 3, receives_one);
+    wins_evenly(receive, 2, closes);
+    wins_evenly(both, 2, closes);
+    wins_evenly(both, 3, closes);
+}
+
+/* Thousands of threads take minutes where each step is emulated. */
+static void everywhere_or_in_fibers(void (*scenario)(void))
+{
+#if defined(WF_VALGRIND) && WF_VALGRIND
+    bool slow = true;
+#else
+    bool slow = TEST_EMULATED;
+#endif
+    if (slow)
+        in_fibers(scenario, 1);
+    else
+        everywhere(scenario);
+}
+
+TEST(cases_of_one_channel_win_a_wait_as_often_as_each_other)
+{
+    everywhere_or_in_fibers(waits_fairly);
+}
+
+static void waits_fairly_for_an_event(void)
+{
+    enum { ROUNDS = 1000 };
+    weft_chan *c = new_chan(sizeof(int), 0);
+    int wins[3] = {0}, v = 0;
+    for (int i = 0; i < ROUNDS && !test_has_failed(); i++) {
+        weft_event e = {0};
+        weft_case k[3] = {waiting_for(&e), waiting_for(&e), receiving(c, &v)};
+        struct call s;
+        begin(&s, k, 3);
+        waits_on(c, 1);
+        CHECK_INT(weft_event_set(&e), ==, 0);
+        REQUIRE(end(&s) >= 0);
+        wins[s.rc]++;
+    }
+    CHECK_INT(wins[0], >=, ROUNDS * 3 / 10);
+    CHECK_INT(wins[1], >=, ROUNDS * 3 / 10);
+    CHECK_INT(weft_chan_free(c), ==, 0);
+}
+
+TEST(cases_of_one_event_win_a_wait_as_often_as_each_other)
+{
+    everywhere_or_in_fibers(waits_fairly_for_an_event);
+}
+
 static void *sends_and_selects_no_more(void *arg)
 {
     weft_chan **c = arg;
@@ -421,6 +469,41 @@ static void frees_what_a_select_sent_on(void)
 TEST(who_received_the_last_value_of_a_select_may_free_the_channel)
 {
     everywhere(frees_what_a_select_sent_on);
+}
+
+/* The same with the channel in several cases: once one of them has happened, nothing of the others is left in it. */
+static void *sends_in_several_cases(void *arg)
+{
+    weft_chan *c = *(weft_chan **)arg, *other = ((weft_chan **)arg)[1];
+    int v = 3, out;
+    weft_case k[5] = {sending(c, &v), receiving(other, &out), sending(c, &v), receiving(c, &out), sending(c, &v)};
+    int rc = weft_select(k, 5, WEFT_FOREVER);
+    CHECK(rc == 0 || rc == 2 || rc == 4);
+    CHECK_INT(k[rc].result, ==, 0);
+    return NULL;
+}
+
+static void frees_what_had_several_cases(void)
+{
+    weft_chan *c[2] = {NULL, new_chan(sizeof(int), 0)};
+    for (int i = 0; i < 200 && !test_has_failed(); i++) {
+        struct flow f;
+        int v = 0;
+        c[0] = new_chan(sizeof(int), 0);
+        flow_start(&f, sends_in_several_cases, c);
+        if (i % 2)
+            waits_on(c[0], 4);
+        CHECK_INT(weft_chan_recv(c[0], &v, WEFT_FOREVER), ==, 0);
+        CHECK_INT(v, ==, 3);
+        REQUIRE(weft_chan_free(c[0]) == 0);
+        flow_end(&f);
+    }
+    CHECK_INT(weft_chan_free(c[1]), ==, 0);
+}
+
+TEST(who_received_the_last_value_may_free_a_channel_that_was_in_several_cases)
+{
+    everywhere(frees_what_had_several_cases);
 }
 
 /* Fibers that may move go on on another worker while the commit of their wait still releases locks. */
@@ -477,5 +560,7 @@ TESTS(sync_select, what_is_no_case_is_einval, the_one_that_can_happens_and_the_o
       a_channel_in_several_cases_never_meets_itself, two_selects_can_meet_each_other,
       nothing_is_left_of_the_cases_that_did_not_happen, a_deadline_ends_the_wait_and_never_early,
       a_cancelled_wait_is_ecanceled, there_may_be_hundreds_of_cases, more_than_eight_cases_need_memory,
-      each_case_that_can_happen_is_as_likely_as_another, who_received_the_last_value_of_a_select_may_free_the_channel,
-      fibers_that_may_move_select_as_well)
+      each_case_that_can_happen_is_as_likely_as_another, cases_of_one_channel_win_a_wait_as_often_as_each_other,
+      cases_of_one_event_win_a_wait_as_often_as_each_other,
+      who_received_the_last_value_of_a_select_may_free_the_channel,
+      who_received_the_last_value_may_free_a_channel_that_was_in_several_cases, fibers_that_may_move_select_as_well)

@@ -192,5 +192,60 @@ TEST(close_and_events_wake_a_select_once)
                               .check = nothing_is_left});
 }
 
+/* ---- a channel in several cases, freed by the receiver of its only value ---- */
+
+enum { FREED = 0xa5, PAST_LOCK = offsetof(weft_chan, lock) + sizeof(struct wf_lock) };
+
+static bool
+    freed; /* channel 0 is FREED bytes, which nobody may touch, but for its lock, whose word the explorer keeps */
+
+static void set_up_to_free(void)
+{
+    set_up();
+    freed = false;
+}
+
+static void sends_in_several_cases(int self)
+{
+    uint64_t in = 0, out = 400;
+    weft_case k[4] = {sending(0, &out), receiving(1, &in), sending(0, &out), receiving(0, &in)};
+    select_of(self, k, 4, soon);
+    CHECK(won[self] == 0 || won[self] == 2 || won[self] == -ETIMEDOUT);
+}
+
+static void receives_and_frees(int self)
+{
+    uint64_t value = 0;
+    won[self] = weft_chan_recv(&channels[0], &value, soon);
+    if (won[self] != 0)
+        return;
+    receives++;
+    received += (int64_t)value;
+    wf_lock(&channels[0].lock); /* as weft_chan_free does */
+    CHECK_INT(channels[0].waiting, ==, 0);
+    CHECK(!channels[0].senders.first && !channels[0].receivers.first);
+    wf_unlock(&channels[0].lock);
+    memset((char *)&channels[0] + PAST_LOCK, FREED, sizeof channels[0] - PAST_LOCK);
+    freed = true;
+}
+
+static void freed_is_untouched(void)
+{
+    unsigned char bytes[sizeof channels[0]];
+    memset(bytes, FREED, sizeof bytes);
+    if (freed) {
+        CHECK_INT(memcmp((char *)&channels[0] + PAST_LOCK, bytes, sizeof bytes - PAST_LOCK), ==, 0);
+        channels[0] = (weft_chan){0};
+    }
+    nothing_is_left();
+}
+
+TEST(a_select_never_touches_a_channel_again_that_met_one_of_its_cases)
+{
+    explore(&(struct explore){.set_up = set_up_to_free,
+                              .threads = {sends_in_several_cases, receives_and_frees},
+                              .check = freed_is_untouched});
+}
+
 TESTS(sync_select_explore, one_sender_wins_a_select, selects_meet_each_other_and_never_themselves,
-      close_and_events_wake_a_select_once)
+      close_and_events_wake_a_select_once, a_select_never_touches_a_channel_again_that_met_one_of_its_cases)

@@ -498,7 +498,7 @@ TEST(a_fiber_on_a_shared_stack_waits_as_others_do)
     CHECK_INT(weft_stacks_free(pool), ==, 0);
 }
 
-#ifdef WF_DEBUG
+#if WF_DEBUG
 static void *puts_it_there(void *arg)
 {
     const struct kind *k = arg;
@@ -534,7 +534,7 @@ static void run_there(void *arg)
 
 TEST(an_object_on_a_shared_stack_is_refused_in_debug_builds)
 {
-#ifdef WF_DEBUG
+#if WF_DEBUG
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         CHECK_CHILD(run_there, (void *)&kinds[i], SIGABRT, "the object is on a shared stack");
 #else

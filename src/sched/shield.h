@@ -1,0 +1,55 @@
+/*
+ * sched/shield.h: why a fiber ignores a cancel ("is deaf"), and until when. There are two independent reasons:
+ *
+ *  - a section: a wait of the library, or of a hook, that cannot fail. A section has no deadline.
+ *  - shields (weft_shield_begin), which the program opens. A shield has a deadline.
+ *
+ * Both have the same effect: a deaf fiber waits in the phase WF_DEAF or WF_DEAF_PARKED, which a cancel leaves alone
+ * (fiber/sleeper.h). If the shield's deadline is before the wait's, the fiber's timer is in the wheel for the shield's.
+ * When that time comes, the worker turns the phase into WF_WAITING or WF_PARKED, and then looks whether the fiber was
+ * cancelled (wf_sleeper_listens).
+ *
+ * A single shield is in the fiber's record, so that it needs no memory. Several shields are in an array, each with the
+ * earlier of its own deadline and the next outer one's.
+ *
+ * Only the fiber changes any of this; its worker looks while the fiber waits.
+ */
+#ifndef WF_SCHED_SHIELD_H
+#define WF_SCHED_SHIELD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "fiber/fiber.h"
+
+/* The deadlines of shields that are open, outermost first. */
+struct wf_shields {
+    uint32_t count, room;
+    int64_t until[];
+};
+
+/* Begins a section, or ends it: `was` is what wf_section_begin returned. */
+static inline bool wf_section_begin(weft_fiber *f)
+{
+    bool was = f->deaf & WF_DEAF_SECTION;
+    f->deaf |= WF_DEAF_SECTION;
+    return was;
+}
+
+static inline void wf_section_end(weft_fiber *f, bool was)
+{
+    if (!was)
+        f->deaf &= (uint8_t)~WF_DEAF_SECTION;
+}
+
+/* With f->deaf not 0: until when f is deaf; INT64_MAX: as long as its section lasts. */
+WF_COLD int64_t wf_deaf_until(const weft_fiber *f);
+
+/* With f->deaf not 0: whether f is deaf now. */
+WF_COLD bool wf_is_deaf(const weft_fiber *f);
+
+/* f ends: drops the sections and shields that it has not ended. */
+WF_COLD void wf_shield_drop(weft_fiber *f);
+
+#endif

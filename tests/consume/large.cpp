@@ -1,0 +1,2 @@
+// The same from C++.
+#include "large.c" // NOLINT(bugprone-suspicious-include)

@@ -1,0 +1,252 @@
+/*
+ * weft_run with end_with_first: when the first fiber has ended the others are cancelled, given a grace, and named if they
+ * ignore it; weft_run returns when they have ended.
+ */
+#include <weft/hook.h>
+#include <weft/timer.h>
+
+#include "unit/sched/ground.h"
+#include "unit/sched/heard.h"
+
+#define LONG (AWAIT_SECONDS * WEFT_SEC)
+
+/* Runs fn(arg) so, with so many workers; returns its value. */
+static void *in_a_first_fiber(unsigned workers, weft_span grace, weft_fn *fn, void *arg)
+{
+    void *value = ptr(-1);
+    weft_sched_opts o = {.size = sizeof o, .threads = workers, .name = "loom", .end_with_first = true, .grace = grace};
+    CHECK_INT(weft_run(fn, arg, &value, &o), ==, 0);
+    CHECK_INT(weft_go(returns_at_once, NULL), ==, -ENXIO);
+    return value;
+}
+
+static int begun, ended_cancelled;
+
+static void note_cancel(int rc)
+{
+    CHECK_INT(rc, ==, -ECANCELED);
+    CHECK(weft_cancelled());
+    more(&ended_cancelled);
+}
+
+static void *waits_for_ever(void *arg)
+{
+    more(&begun);
+    note_cancel(weft_park(WEFT_FOREVER));
+    return arg;
+}
+
+static void *sleeps_long(void *arg)
+{
+    more(&begun);
+    note_cancel(weft_sleep(LONG));
+    return arg;
+}
+
+static void *yields_until_cancelled(void *arg)
+{
+    more(&begun);
+    while (!weft_cancelled())
+        weft_yield();
+    note_cancel(weft_sleep(WEFT_MS));
+    return arg;
+}
+
+static void *starts_others_when_cancelled(void *arg)
+{
+    more(&begun);
+    note_cancel(weft_park(WEFT_FOREVER));
+    for (int i = 0; i < 10; i++)
+        CHECK_INT(weft_go(sleeps_long, NULL), ==, 0);
+    return arg;
+}
+
+static weft_fn *const others[] = {waits_for_ever, sleeps_long, yields_until_cancelled, starts_others_when_cancelled};
+
+static void *leaves_others_behind(void *arg)
+{
+    for (int i = 0; i < 40; i++)
+        CHECK_INT(weft_go(others[i % 4], NULL), ==, 0);
+    AWAIT(seen(&begun) == 40);
+    for (int i = 0; i < 10; i++) /* these are cancelled before they begin */
+        CHECK_INT(weft_go(sleeps_long, NULL), ==, 0);
+    return arg;
+}
+
+TEST(when_the_first_fiber_ends_the_others_are_cancelled)
+{
+    static const unsigned workers[] = {1, 2, 4};
+    for (int i = 0; i < 3; i++) {
+        begun = ended_cancelled = 0;
+        CHECK_PTR(in_a_first_fiber(workers[i], LONG, leaves_others_behind, ptr(7)), ==, ptr(7));
+        CHECK_INT(ended_cancelled, ==, 40 + 10 + 10 * 10);
+    }
+}
+
+static void *ends_without_returning(void *arg)
+{
+    CHECK_INT(weft_go(waits_for_ever, NULL), ==, 0);
+    AWAIT(seen(&begun) == 1);
+    weft_hook_end(arg);
+}
+
+TEST(a_first_fiber_that_does_not_return_ends_the_runtime_too)
+{
+    begun = ended_cancelled = 0;
+    CHECK_PTR(in_a_first_fiber(1, 0, ends_without_returning, ptr(7)), ==, ptr(7));
+    CHECK_INT(ended_cancelled, ==, 1);
+}
+
+TEST(a_first_fiber_that_is_alone_ends_the_runtime)
+{
+    CHECK_PTR(in_a_first_fiber(1, 0, returns_at_once, ptr(7)), ==, ptr(7));
+    CHECK_PTR(in_a_first_fiber(3, 0, returns_at_once, ptr(7)), ==, ptr(7));
+}
+
+static void rings(void *arg)
+{
+    (void)arg;
+    CHECK(!"a timer of a runtime that is over has fired");
+}
+
+static void *leaves_a_timer(void *arg)
+{
+    CHECK_INT(weft_timer_new(NULL, LONG, false, NULL, rings, NULL), ==, 0);
+    CHECK_INT(weft_timer_new(NULL, LONG, true, NULL, rings, NULL), ==, 0);
+    return arg;
+}
+
+TEST(timers_do_not_hold_it_up)
+{
+    int64_t start = real_now();
+    in_a_first_fiber(1, LONG, leaves_a_timer, NULL);
+    CHECK_INT(real_now() - start, <, LONG);
+}
+
+/* ---- those who ignore it ---- */
+
+static struct heard h;
+
+/* Whether the list is written to its end: both of them are there. */
+static bool is_named(void)
+{
+    char text[sizeof h.text];
+    ssize_t n = pread(h.file, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return strstr(text, "\"stubborn\"") && strstr(text, "\"deaf\"");
+}
+
+/* Until it is named. */
+static void *ignores_its_cancel(void *arg)
+{
+    more(&begun);
+    CHECK_INT(weft_shield_begin(weft_in(LONG)), ==, 0);
+    AWAIT(is_named());
+    CHECK(weft_cancelled());
+    weft_shield_end();
+    return arg;
+}
+
+static void *ignores_its_cancel_and_waits(void *arg)
+{
+    more(&begun);
+    CHECK_INT(weft_shield_begin(weft_in(LONG)), ==, 0);
+    while (!is_named())
+        CHECK_INT(weft_sleep(WEFT_MS), ==, 0);
+    weft_shield_end();
+    return arg;
+}
+
+static int line; /* where the first of them is spawned */
+
+static void *leaves_stubborn_ones_behind(void *arg)
+{
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.name = "stubborn"}, ignores_its_cancel, NULL), ==, 0);
+    line = __LINE__ - 1;
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.name = "deaf"}, ignores_its_cancel_and_waits, NULL), ==, 0);
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.name = "obedient"}, waits_for_ever, NULL), ==, 0);
+    AWAIT(seen(&begun) == 3);
+    return arg;
+}
+
+static void name_stubborn_ones(unsigned workers, weft_span grace, bool obedient_ends)
+{
+    char site[300];
+    begun = ended_cancelled = 0;
+    int64_t start = real_now();
+    hear(&h);
+    void *value = in_a_first_fiber(workers, grace, leaves_stubborn_ones_behind, ptr(7));
+    heard(&h);
+    CHECK_PTR(value, ==, ptr(7));
+    CHECK_INT(real_now() - start, >=, grace);
+    snprintf(site, sizeof site, "spawned at %s:%d\n", __FILE__, line);
+    CHECK_INT(how_often(h.text, "weft_run of \"loom\" waits for fibers that have ignored their cancel"), ==, 1);
+    CHECK_INT(how_often(h.text, "\"stubborn\""), ==, 1);
+    CHECK_INT(how_often(h.text, "\"deaf\""), ==, 1);
+    CHECK_INT(how_often(h.text, site), ==, 1);
+    if (obedient_ends)
+        CHECK_INT(how_often(h.text, "\"obedient\""), ==, 0);
+    CHECK_INT(ended_cancelled, ==, 1);
+    if (test_has_failed())
+        fputs(h.text, stderr);
+}
+
+TEST(those_who_ignore_their_cancel_are_named_after_the_grace_and_waited_for)
+{
+    name_stubborn_ones(1, WEFT_SEC, true);
+    name_stubborn_ones(3, WEFT_SEC, true);
+    name_stubborn_ones(1, -1, false);
+}
+
+TEST(those_who_end_in_their_grace_are_not_named)
+{
+    begun = ended_cancelled = 0;
+    hear(&h);
+    in_a_first_fiber(2, LONG, leaves_others_behind, NULL);
+    heard(&h);
+    CHECK_INT(how_often(h.text, "ignored their cancel"), ==, 0);
+}
+
+/* ---- work from outside ---- */
+
+static void *brings_work(void *arg)
+{
+    int rc;
+    while ((rc = weft_go(yields_until_cancelled, NULL)) == 0 && seen(&begun) < 10000)
+        breathe();
+    (void)arg;
+    return ptr(rc);
+}
+
+static pthread_t bringer;
+
+static void *has_others_bring_work(void *arg)
+{
+    bringer = new_thread(brings_work, NULL);
+    AWAIT(seen(&begun) > 3);
+    return arg;
+}
+
+TEST(work_from_threads_is_refused_from_then_on)
+{
+    void *rc = NULL;
+    begun = ended_cancelled = 0;
+    in_a_first_fiber(2, LONG, has_others_bring_work, NULL);
+    pthread_join(bringer, &rc);
+    CHECK(rc == ptr(-ESHUTDOWN) || rc == ptr(-ENXIO));
+    CHECK_INT(begun, ==, ended_cancelled);
+}
+
+TEST(a_scheduler_made_by_hand_has_no_first_fiber)
+{
+    weft_sched *s = ptr(1);
+    weft_sched_opts o = {.size = sizeof o, .end_with_first = true};
+    CHECK_INT(weft_sched_new(&s, &o), ==, -EINVAL);
+    CHECK_PTR(s, ==, ptr(1));
+}
+
+TESTS(sched_run_first, when_the_first_fiber_ends_the_others_are_cancelled,
+      a_first_fiber_that_does_not_return_ends_the_runtime_too, a_first_fiber_that_is_alone_ends_the_runtime,
+      timers_do_not_hold_it_up, those_who_ignore_their_cancel_are_named_after_the_grace_and_waited_for,
+      those_who_end_in_their_grace_are_not_named, work_from_threads_is_refused_from_then_on,
+      a_scheduler_made_by_hand_has_no_first_fiber)
