@@ -51,6 +51,13 @@ enum {
     WF_JOIN_LOST = 5,     /* it was in the parent of a fork; see sched/fork.h */
 };
 
+/* Where a waker puts a parked fiber. */
+enum wf_wake {
+    WF_WAKE_HOME,     /* its home decides: a waker on another thread sends it to the home's inbox */
+    WF_WAKE_SLOT,     /* a fiber of its home puts it into the slot: only a wake ends the wait, and nothing is special */
+    WF_WAKE_ANYWHERE, /* it may move, and its home touches it no more: any waker may take it elsewhere */
+};
+
 /* Bits of `deaf`: why a fiber pays no heed to a cancel; see sched/shield.h. */
 enum {
     WF_DEAF_SECTION = 1 << 0, /* it is in a section that cannot fail */
@@ -77,7 +84,7 @@ struct weft_fiber {
     uint32_t state; /* atomic: enum weft_fiber_state, 0: the record is free. Written by its owner; others look */
     bool bound;     /* const from submit on: to `home`, from its start to its end */
     bool special;   /* const: made with attributes, so that its record needs cleaning */
-    bool simple;    /* PARKED: only a wake ends its wait, its worker hops, and it goes to the slot. owner: home */
+    uint8_t wake;   /* PARKED: enum wf_wake. atomic: home releases WF_WAKE_ANYWHERE; other wakers acquire it */
     uint8_t deaf; /* WF_DEAF_*: its next wait is not to be cancelled. owner: the fiber; its home looks while it waits */
     uint8_t priority; /* const */
     bool timed;       /* its timer is in the wheel of its home. owner: home */

@@ -15,7 +15,6 @@
 #include "io/fd.h"
 #include "io/set.h"
 #include "sched/slice.h"
-#include "sched/stuck.h"
 #include "sched/wait.h"
 
 enum { CHUNK = 1024, CHUNKS = WF_FD_NUMBERS / CHUNK };
@@ -154,7 +153,6 @@ int weft_cancel_on_hangup(int fd, weft_fiber *f)
     if (!wf_thread_now()->fiber)
         return -ENXIO;
     wf_debug_handle(__func__, f);
-    wf_stuck_hangup_comes();
     struct wf_fd_ref of;
     struct wf_set *set;
     int rc = wf_fd_refer(&of, fd);

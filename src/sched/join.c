@@ -30,7 +30,10 @@ static bool publish(struct wf_sleeper *me, void *arg)
 {
     weft_fiber *f = arg;
     uintptr_t open = WF_JOIN_OPEN;
-    return wf_cas(&f->join, &open, (uintptr_t)me); /* pairs with wf_join_ended */
+    if (!wf_cas(&f->join, &open, (uintptr_t)me)) /* pairs with wf_join_ended */
+        return false;
+    wf_commit_done(me);
+    return true;
 }
 
 bool wf_join_ended(weft_fiber *f)

@@ -15,6 +15,16 @@
 
 #define INJECT_EVERY 61 /* passes after which a worker that is busy takes from the injection queue */
 
+/* To the injection queue. The caller wakes an idle worker if it has to. */
+static void inject(weft_sched *s, weft_fiber *f)
+{
+    wf_lock(&s->lock);
+    wf_fifo_push(&s->injected, f);
+    wf_unlock(&s->lock);
+    wf_fence(); /* pairs with take_nudge's and wf_idle's */
+    wf_sched_nudge(s);
+}
+
 /* The ring is full. If it cannot grow, the fiber goes to the injection queue, where all workers see it. */
 WF_COLD static void push_to_larger(struct wf_worker *w, weft_fiber *f)
 {
@@ -23,11 +33,7 @@ WF_COLD static void push_to_larger(struct wf_worker *w, weft_fiber *f)
         wf_ring_push(&w->ring, f, f->turn);
         return;
     }
-    wf_lock(&s->lock);
-    wf_fifo_push(&s->injected, f);
-    wf_unlock(&s->lock);
-    wf_fence(); /* pairs with take_nudge's */
-    wf_sched_nudge(s);
+    inject(s, f);
 }
 
 /* To the ring, for anybody to take. */
@@ -174,6 +180,25 @@ void wf_worker_send(struct wf_worker *w, weft_fiber *f)
     wf_driver_wake(&w->driver);
     if (outside)
         wf_add(&s->senders, (uint32_t)-1); /* pairs with weft_sched_free */
+}
+
+void wf_worker_take(struct wf_worker *home, weft_fiber *f)
+{
+    const struct wf_thread *t = wf_thread_now();
+    struct wf_worker *here = t->worker;
+    weft_sched *s = home->sched;
+    wf_store(&f->state, WEFT_FIBER_READY);
+    if (here && here->sched == s && (t->fiber || here->works)) {
+        if (t->fiber && wf_load(&home->driver.asleep) == WF_UP)
+            offer_next(here, f);
+        else
+            push_last(here, f);
+        return;
+    }
+    wf_add(&s->senders, 1); /* f may end, and with it the scheduler, before we have told of it */
+    inject(s, f);
+    wf_sched_wake_one(s);
+    wf_add(&s->senders, (uint32_t)-1); /* pairs with weft_sched_free */
 }
 
 void wf_worker_nudge(struct wf_worker *w)

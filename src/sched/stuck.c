@@ -19,7 +19,7 @@
 
 enum verdict {
     MOVES,   /* something in the scheduler, or a descriptor, may wake a fiber */
-    THREADS, /* only threads that are no workers of it, or a hangup that cancels, may wake a fiber */
+    THREADS, /* only threads that are no workers of it may wake a fiber */
     CIRCLE,  /* the same, but some of the fibers wait for each other */
     STUCK,
 };
@@ -103,20 +103,12 @@ static size_t count_threads(void)
     return count;
 }
 
-static bool hangups; /* atomic: descriptors may cancel fibers that do not wait for them */
-
-void wf_stuck_hangup_comes(void)
-{
-    if (!wf_load(&hangups)) /* a store at each call would move the cache line between workers */
-        wf_store(&hangups, true);
-}
-
 static enum verdict judge(weft_sched *s)
 {
     size_t known = s->use_caller ? s->workers : s->workers + wf_load(&s->endless);
     if (!is_stuck_inside(s, true))
         return MOVES;
-    if (count_threads() == known && !wf_load(&hangups))
+    if (count_threads() == known)
         return STUCK;
     return wf_has_circle(s) ? CIRCLE : THREADS;
 }
@@ -175,8 +167,8 @@ int64_t wf_stuck_look_idle(struct wf_worker *w, int64_t next)
             tell(s, who, "nothing in the process can wake");
         else if (verdict == CIRCLE)
             tell(s, who, "wait for each other in a circle, or for another thread");
-        w->look_after *= 2; /* threads may end without a word */
-        w->look_at = verdict == THREADS ? now + w->look_after : INT64_MAX;
+        w->look_after *= 2; /* a thread may end, or cancel a timer, without a word to this worker */
+        w->look_at = now + w->look_after;
     }
     return w->look_at < next ? w->look_at : next;
 }

@@ -31,9 +31,6 @@ void wf_stuck_wait_end(weft_sched *s);
  */
 WF_COLD int64_t wf_stuck_look_idle(struct wf_worker *w, int64_t next);
 
-/* From now on a hangup of a descriptor may cancel a fiber, whatever the fiber waits for. Any thread may call this. */
-void wf_stuck_hangup_comes(void);
-
 static inline bool wf_stuck_is_wanted(const weft_sched *s)
 {
     return wf_unlikely(wf_load(&s->endless) != 0) && !wf_load(&s->told);

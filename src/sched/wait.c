@@ -11,6 +11,11 @@
  * token both have a fence. If both see it, settling decides. When a shield ends during a wait, the worker does the same
  * again: it changes the phase and then looks at the bits.
  *
+ * Why nobody takes a fiber from a worker that still needs it. A waker on another thread takes a fiber elsewhere only if it
+ * sees WF_WAKE_ANYWHERE. The fiber's worker stores that as the last act of the commit step, and stores WF_WAKE_HOME before
+ * it publishes the fiber: so a waker that has settled the fiber never sees the mark of an earlier wait. A fiber with a
+ * timer in its worker's wheel never gets the mark.
+ *
  * Why no token is used twice. Who clears the bit has the token, and nobody else: it settles a PARKED one with it, or goes
  * on with it, or puts it back. Nobody settles on behalf of a token that is still in the bits.
  */
@@ -27,6 +32,11 @@
 #include "sched/slice.h"
 #include "sched/timers.h"
 #include "sched/worker.h"
+
+/* How often a waker looks whether the commit step of a fiber that may move is over. Tests that explore make it small. */
+#ifndef COMMIT_LOOKS
+#define COMMIT_LOOKS 64
+#endif
 
 struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
 {
@@ -69,6 +79,30 @@ bool wf_sleeper_listens(struct wf_sleeper *me)
     return wf_load(&me->bits) & WF_CANCEL && wf_settle_cancelled(me);
 }
 
+void wf_commit_done_moving(weft_fiber *f)
+{
+    bool timed = f->until != INT64_MAX || f->deaf || f->timed;
+    if (!timed && !f->bound && !wf_load(&f->home)->solo)
+        wf_store_release(&f->wake, WF_WAKE_ANYWHERE); /* pairs with may_take */
+}
+
+/*
+ * Whether the caller, who has settled f and is not its home, may take f to another worker. The home may be about to
+ * finish its commit step: it has released the object's lock, which the caller has taken since. So this looks more than
+ * once.
+ */
+static bool may_take(const weft_fiber *f)
+{
+    if (wf_likely(!(wf_load(&f->flags) & WEFT_MIGRATE)) || f->bound || f->named || wf_load(&f->until) != INT64_MAX)
+        return false;
+    for (int looks = 0; looks < COMMIT_LOOKS; looks++) {
+        if (wf_load_acquire(&f->wake) == WF_WAKE_ANYWHERE) /* pairs with wf_commit_done_moving */
+            return true;
+        wf_cpu_relax();
+    }
+    return false;
+}
+
 void wf_ready_other(struct wf_sleeper *who)
 {
     if (!who->fiber) {
@@ -79,6 +113,8 @@ void wf_ready_other(struct wf_sleeper *who)
     struct wf_worker *home = wf_load(&who->fiber->home);
     if (wf_thread_now()->worker == home)
         wf_worker_woken(home, who->fiber);
+    else if (wf_unlikely(may_take(who->fiber)))
+        wf_worker_take(home, who->fiber);
     else
         wf_worker_send(home, who->fiber);
 }
@@ -136,8 +172,10 @@ static bool take_token(struct wf_sleeper *who)
 bool wf_commit_park(struct wf_sleeper *me, void *arg)
 {
     (void)arg;
-    if (!take_token(me))
-        return true; /* who brings one from now on finds it PARKED */
+    if (!take_token(me)) { /* who brings one from now on finds it PARKED */
+        wf_commit_done(me);
+        return true;
+    }
     if (!wf_settle(me, 0)) {
         wf_or(&me->bits, WF_TOKEN); /* it goes on by itself: for the next time */
         return true;

@@ -58,6 +58,12 @@ typedef bool wf_commit(struct wf_sleeper *me, void *arg);
  */
 static inline int wf_wait(struct wf_sleeper *me, const char *what, wf_commit *commit, void *arg, weft_time deadline);
 
+/*
+ * For a commit step, as its last act: the worker does not touch the fiber again. If the fiber may move, and has no
+ * timer in the worker's wheel, a waker on another thread need not send it back to this worker.
+ */
+static inline void wf_commit_done(struct wf_sleeper *me);
+
 /* The same when the waiters are linked and the commit is to release the lock they are guarded by. */
 static inline int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
 
@@ -258,6 +264,14 @@ static inline __attribute__((always_inline)) int wf_wait_unlocking(struct wf_sle
 /* Whether `p` lies on the shared stack of the calling fiber, where others must not touch it while the fiber waits. */
 static inline bool wf_on_copied_stack(const void *p);
 
+WF_COLD void wf_commit_done_moving(weft_fiber *f);
+
+static inline void wf_commit_done(struct wf_sleeper *me)
+{
+    if (wf_unlikely(me->fiber && me->fiber->flags & WEFT_MIGRATE))
+        wf_commit_done_moving(me->fiber);
+}
+
 struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own);
 void wf_ready_other(struct wf_sleeper *who);
 bool wf_on_copied_stack_other(const struct wf_thread *t, const void *p);
@@ -273,7 +287,7 @@ static inline void wf_ready(struct wf_sleeper *who)
 {
     weft_fiber *f = who->fiber;
     struct wf_thread *t = wf_thread_now();
-    if (wf_likely(f && t->fiber && wf_load(&f->home) == t->worker && f->simple && !t->worker->slot)) {
+    if (wf_likely(f && t->fiber && wf_load(&f->home) == t->worker && f->wake == WF_WAKE_SLOT && !t->worker->slot)) {
         wf_store(&f->state, WEFT_FIBER_READY);
         wf_store(&t->worker->slot, f);
     } else {

@@ -181,6 +181,13 @@ WF_COLD void wf_worker_keep(struct wf_worker *w, weft_fiber *f);
 void wf_worker_send(struct wf_worker *w, weft_fiber *f);
 
 /*
+ * A fiber that may move and waited on worker `home` was settled by the calling thread, and WF_WAKE_ANYWHERE is set. If
+ * the caller is a fiber of the scheduler and `home` is busy, f runs next on the caller's worker, or on an idle one if the
+ * caller goes on computing. Else an idle worker is woken for f. Any thread but the home's.
+ */
+WF_COLD void wf_worker_take(struct wf_worker *home, weft_fiber *f);
+
+/*
  * Makes a busy worker look around before it runs the next fiber, because something came that is in no inbox. Any thread
  * may call it, after it has published that thing and passed a wf_fence(). It does not wake a worker that sleeps.
  */

@@ -20,11 +20,11 @@ struct wait {
 /* On the worker's stack, when the caller is parked. The mutex goes first: after the unlock the caller may be running. */
 static bool let_go(struct wf_sleeper *me, void *arg)
 {
-    (void)me;
     struct wait *w = arg;
     weft_cond *c = w->cond;
     struct wf_sleeper *next = wf_mutex_release(w->mutex, w->me);
     wf_unlock(wf_lock_of(&c->lock));
+    wf_commit_done(me);
     if (next)
         wf_ready(next);
     return true;

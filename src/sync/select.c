@@ -193,8 +193,8 @@ static size_t look(struct call *s, struct wf_sleeper **woken)
  */
 static bool commit(struct wf_sleeper *me, void *arg)
 {
-    (void)me;
     unlock_all(arg);
+    wf_commit_done(me);
     return true;
 }
 

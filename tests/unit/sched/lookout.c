@@ -3,6 +3,7 @@
  * not go on, the two stay on one worker.
  */
 #include <weft/chan.h>
+#include <weft/sync.h>
 
 #include "sched/lookout.h"
 #include "sched/sched.h"
@@ -226,6 +227,145 @@ TEST(idle_workers_follow_each_other_as_lookout)
         play((struct scene){.wait = CHANNEL, .wakers = 3, .each = 1, .all_at_once = true}, 6);
 }
 
+/* ---- fibers that may move, whose own worker computes while another thread wakes them ---- */
+
+enum across { BY_UNPARK, BY_CHANNEL, BY_SELECT, BY_CONDITION, BY_JOIN, BY_CANCEL, ACROSS };
+
+struct distance {
+    enum across by;
+    weft_chan *chan;
+    weft_mutex mutex;
+    weft_cond cond;
+    bool signalled; /* guarded by: mutex */
+    weft_fiber *mover, *joined;
+    int computing, ran;
+    bool waker_computes; /* the fiber that wakes the mover goes on computing */
+};
+
+static void *waits_far_away(void *arg)
+{
+    struct distance *d = arg;
+    char element;
+    weft_case one = {.op = WEFT_RECV, .chan = d->chan, .value = &element};
+    switch (d->by) {
+    case BY_UNPARK:
+        CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
+        break;
+    case BY_CHANNEL:
+        CHECK_INT(weft_chan_recv(d->chan, &element, WEFT_FOREVER), ==, 0);
+        break;
+    case BY_SELECT:
+        CHECK_INT(weft_select(&one, 1, WEFT_FOREVER), ==, 0);
+        break;
+    case BY_CONDITION:
+        CHECK_INT(weft_mutex_lock(&d->mutex, WEFT_FOREVER), ==, 0);
+        while (!d->signalled)
+            CHECK_INT(weft_cond_wait(&d->cond, &d->mutex, WEFT_FOREVER), ==, 0);
+        weft_mutex_unlock(&d->mutex);
+        break;
+    case BY_JOIN:
+        CHECK_INT(weft_join(d->joined, NULL, WEFT_FOREVER), ==, 0);
+        break;
+    default:
+        CHECK_INT(weft_park(WEFT_FOREVER), ==, -ECANCELED);
+        break;
+    }
+    more(&d->ran);
+    return NULL;
+}
+
+static void wake_far_away(struct distance *d)
+{
+    switch (d->by) {
+    case BY_UNPARK:
+        weft_unpark(d->mover);
+        break;
+    case BY_CHANNEL:
+    case BY_SELECT:
+        CHECK_INT(weft_chan_send(d->chan, "", WEFT_NOW), ==, 0);
+        break;
+    case BY_CONDITION:
+        CHECK_INT(weft_mutex_lock(&d->mutex, WEFT_FOREVER), ==, 0);
+        d->signalled = true;
+        weft_mutex_unlock(&d->mutex);
+        CHECK_INT(weft_cond_signal(&d->cond), ==, 0);
+        break;
+    case BY_JOIN:
+        weft_unpark(d->joined);
+        break;
+    default:
+        CHECK_INT(weft_cancel(d->mover), ==, 0);
+        break;
+    }
+}
+
+static void *ends_when_unparked(void *arg)
+{
+    CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
+    return arg;
+}
+
+static void *computes_at_home(void *arg)
+{
+    struct distance *d = arg;
+    more(&d->computing);
+    compute_until(&d->ran, 1);
+    return NULL;
+}
+
+static void *wakes_from_afar(void *arg)
+{
+    struct distance *d = arg;
+    wake_far_away(d);
+    if (d->waker_computes)
+        compute_until(&d->ran, 1);
+    return NULL;
+}
+
+/* `waker`: the worker of the fiber that wakes the mover; 0: a plain thread wakes it. */
+static void play_across(enum across by, unsigned workers, int waker, bool waker_computes)
+{
+    struct distance d = {.by = by, .waker_computes = waker_computes};
+    weft_sched *s = running_sched(workers);
+    weft_fiber *busy_one, *from = NULL;
+    CHECK_INT(weft_chan_new(&d.chan, 1, 0), ==, 0);
+    if (by == BY_JOIN) { /* on another worker, or its own end would be the wake */
+        CHECK_INT(weft_sched_go(s, &d.joined, &(weft_attr){.worker = WEFT_WORKER(1)}, ends_when_unparked, NULL), ==, 0);
+        AWAIT(is_parked(d.joined));
+    }
+    CHECK_INT(weft_fiber_new(&d.mover, &(weft_attr){.flags = WEFT_MIGRATE}, waits_far_away, &d), ==, 0);
+    CHECK_INT(weft_sched_submit(s, d.mover, WEFT_WORKER(0)), ==, 0);
+    AWAIT(is_parked(d.mover));
+    CHECK_INT(weft_sched_go(s, &busy_one, &(weft_attr){.worker = WEFT_WORKER(0)}, computes_at_home, &d), ==, 0);
+    AWAIT(seen(&d.computing) == 1);
+    if (waker > 0)
+        CHECK_INT(weft_sched_go(s, &from, &(weft_attr){.worker = WEFT_WORKER(waker)}, wakes_from_afar, &d), ==, 0);
+    else
+        wake_far_away(&d);
+    ended(busy_one); /* only when the mover has run */
+    ended(d.mover);
+    if (from)
+        ended(from);
+    weft_chan_free(d.chan);
+    end_sched(s);
+}
+
+TEST(one_that_a_thread_wakes_runs_while_its_own_worker_computes)
+{
+    for (enum across by = 0; by < ACROSS; by++) {
+        play_across(by, 2, 0, false);
+        play_across(by, 4, 0, false);
+    }
+}
+
+TEST(so_does_one_that_another_worker_wakes_even_if_that_computes_too)
+{
+    for (enum across by = 0; by < ACROSS; by++) {
+        play_across(by, 2, 1, false);
+        play_across(by, 3, 1, by != BY_JOIN); /* the joined fiber ends on the waker's worker */
+    }
+}
+
 /* Two that hand over to each other: at least so many times, and until `done`. */
 struct pair {
     weft_chan *to, *from;
@@ -324,5 +464,6 @@ TESTS(sched_lookout, an_offer_is_ripe_when_it_is_seen_again_and_its_worker_has_n
       an_offer_of_a_worker_that_switches_is_left_to_it, a_later_offer_of_the_same_fiber_is_news,
       there_is_one_lookout_and_only_if_there_is_news, one_that_may_move_runs_while_the_fiber_that_woke_it_computes,
       so_do_several_that_one_fiber_has_woken, one_idle_worker_serves_several_that_compute,
-      idle_workers_follow_each_other_as_lookout, two_that_hand_over_to_each_other_are_seldom_taken,
-      two_of_which_one_may_move_let_others_run)
+      idle_workers_follow_each_other_as_lookout, one_that_a_thread_wakes_runs_while_its_own_worker_computes,
+      so_does_one_that_another_worker_wakes_even_if_that_computes_too,
+      two_that_hand_over_to_each_other_are_seldom_taken, two_of_which_one_may_move_let_others_run)
