@@ -46,8 +46,8 @@ WEFT_API const char *weft_version(void);
 
 /**
  * The meaning of a code that a call of this library returned: for -ENXIO "no runtime: call weft_run ...", and so on.
- * The header of a call says more exactly what a code means there. A code that no header names has the system's text, as
- * strerror(3) has it in English.
+ * The header of each call says more exactly what a code means there. If no header names a code, the string is the
+ * system's, the English text of strerror(3).
  *
  * Returns: an English string that lives for ever. The sign does not matter: n and -n have the same string. 0 is
  *          "success"; a number that is no code has a string that says so

@@ -19,9 +19,9 @@
  * Fibers of any scheduler and plain threads use one channel as they like. The values may lie on a shared stack
  * (weft/stack.h): a call that has to wait keeps a copy of them in memory of its own meanwhile.
  *
- * A send, a receive or a select that need not wait may still let other fibers run before it returns: a fiber that has
- * run for 100 us (weft_sched_opts.look_every) gives way. A call with WEFT_NOW never gives way, nor does a fiber while
- * weft_hook_held counts locks of it.
+ * A send, a receive or a select that need not wait may still let other fibers run before it returns: it yields if the
+ * fiber has run for 100 us (weft_sched_opts.look_every). A call with WEFT_NOW never yields, nor does any call while
+ * weft_hook_held counts locks of the fiber.
  *
  * A deadline in the past still tries once. A fiber that was cancelled can do what needs no wait.
  *
@@ -56,7 +56,7 @@ WEFT_API int weft_chan_new(weft_chan **out, size_t elem, size_t capacity);
  * Nobody may use it from then on. Who has received the last value may free the channel at once, even if the send, the
  * close or the select that brought it has not returned yet.
  *
- * Returns: 0, -EBUSY somebody waits on it (debug builds also print a line)
+ * Returns: 0, -EBUSY a fiber or thread waits on it (debug builds also print a line)
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    takes c on 0
@@ -141,21 +141,21 @@ typedef struct weft_case {
  * is empty). Nothing of the other cases is touched.
  *
  * A channel or event may be in several cases. A channel may be in a send case and in a receive case: a select never
- * receives its own value. If one channel or event ends the wait, and several cases are on it, each of these cases is as
- * likely as any other.
+ * receives its own value. If a channel or event that is in several cases ends the wait, each of these cases is equally
+ * likely.
  *
- * A case with WEFT_NONE never happens. It keeps its index, and the select works as if the case were not there. So a
- * loop can switch a case off and on again. If n is 0 (`cases` may then be NULL), or if all cases are WEFT_NONE, nothing
- * can happen: the call waits until the deadline. With WEFT_FOREVER only a cancel ends such a wait; a plain thread waits
- * for ever.
+ * A case with WEFT_NONE never happens. The select works as if the case were not there, and the other cases keep their
+ * indexes. So a loop can switch a case off and on again. If n is 0 (`cases` may then be NULL), or if all cases are
+ * WEFT_NONE, nothing can happen: the call waits until the deadline. With WEFT_FOREVER only a cancel ends such a wait; a
+ * plain thread waits for ever.
  *
  * Returns: the index of the case that happened, -ETIMEDOUT past `deadline`, -EAGAIN none can happen and the deadline is
  *          WEFT_NOW, -ECANCELED, -ENOMEM with more than 8 cases, or on a shared stack, -EINVAL n is above 2^30, or a
  *          case is not one: an unknown op, no channel, value or event
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
- * Owns:    nothing; channels, events and values must stay until it returns (but weft_chan_free says who may free a
- *          channel earlier)
+ * Owns:    nothing; channels, events and values must stay until it returns (weft_chan_free says when a channel may be
+ *          freed earlier)
  */
 WEFT_API int weft_select(weft_case *cases, size_t n, weft_time deadline);
 
@@ -163,9 +163,9 @@ WEFT_API int weft_select(weft_case *cases, size_t n, weft_time deadline);
  * weft_select with a preference: if several cases can happen, the first of them in `cases` does. A case that can always
  * happen shuts out all cases after it.
  *
- * The call prefers among the cases that can happen when it looks. If none can, the select waits, and the case that ends
- * the wait happens, even if an earlier case could happen too before the caller runs again. If one channel or event ends
- * the wait, and several cases are on it, the first of these cases happens.
+ * The preference holds among the cases that can happen when the call begins. If none can, the select waits, and the
+ * case that ends the wait happens, even if an earlier case could happen too before the caller runs again. If a channel
+ * or event that is in several cases ends the wait, the first of these cases happens.
  *
  * Returns: as weft_select
  * Context: fiber | any thread

@@ -24,8 +24,8 @@
  * that the stack is part of, prints one line that names the coroutine and what to raise, and then the process dies of it
  * as it would have. Any other fault goes to whoever handled SIGSEGV before; if that handler did not ask for the signal
  * stack (SA_ONSTACK), it is put back in our place. Then, and when a handler is installed later, overflows are silent.
- * If the fault and the stack pointer are both within 64 MiB below the stack, a line says first that this looks like an
- * overflow: one frame was large enough to leave the mapping.
+ * If the fault and the stack pointer are both within 64 MiB below the stack, a line first says that this looks like an
+ * overflow: a single frame may have been large enough to leave the mapping.
  *
  * "Panics" means: one line on standard error that says what to do, then abort(). A coroutine that is used after it was
  * freed is undefined behaviour, and panics while its memory waits for the next one. Debug builds are those made with
@@ -222,8 +222,9 @@ WEFT_API const char *weft_coro_name(const weft_coro *c);
 WEFT_API void *weft_coro_user(const weft_coro *c);
 
 /**
- * How many coroutines there are in this process: made by weft_coro_new, in fibers too, and not yet freed. Fibers are no
- * coroutines for this header and are not counted (as weft_coro_current is NULL in one): weft_sched_stats has their numbers.
+ * How many coroutines there are in this process: made by weft_coro_new, in fibers too, and not yet freed. Fibers are
+ * not coroutines in the sense of this header (weft_coro_current is NULL in a fiber), and are not counted:
+ * weft_sched_stats counts them.
  *
  * Returns: the count; exact when no other thread is making or freeing one meanwhile
  * Context: any thread
@@ -236,9 +237,9 @@ WEFT_API size_t weft_coro_count(void);
  * The most bytes of stack that were ever used, found by reading the stack from its far end.
  *
  * With WEFT_MEASURE this is the coroutine's own mark. Without it the stack may carry marks of coroutines that used it
- * before, so it is an upper bound. A reset keeps the mark; a weft_stack_release that the coroutine calls begins a new
- * mark. For a coroutine on a shared stack the result is the most that was live when another coroutine needed the stack,
- * or what is live now, if the coroutine is suspended and that is more.
+ * before, so it is an upper bound. A reset keeps the mark. If the coroutine calls weft_stack_release, a new mark
+ * begins. For a coroutine on a shared stack the result is the most that was live whenever another coroutine needed the
+ * stack. If the coroutine is suspended and more is live now, that is the result.
  *
  * Returns: bytes; 0 if c is NULL
  * Context: any thread, while no other thread runs `c`

@@ -12,13 +12,13 @@
  *                                     │  └ yield ─┤
  *                                     └── wake ── PARKED
  *
- * Where it runs: a fiber that has not started goes to whichever worker is free first, unless it is bound to one
- * (weft_attr.worker), or one is named for its next turn (weft_sched_submit). Once started it stays on its worker, so that
- * errno, OpenSSL's queues and whatever else is thread-local is the same before and after a wait. One with WEFT_MIGRATE says
- * that it is safe to move. errno is kept for each fiber.
+ * Where it runs: a fiber that has not started goes to whichever worker is free first, unless it is bound to a worker
+ * (weft_attr.worker), or a worker is named for its next turn (weft_sched_submit). Once started it stays on its worker,
+ * so that all thread-local data (errno, OpenSSL's queues and so on) is the same before and after a wait. The flag
+ * WEFT_MIGRATE says that it is safe to move the fiber. errno is kept for each fiber.
  *
- * A fiber ends by returning from its function. pthread_exit in one would end its worker, and panics with a line that names
- * the fiber; so does a pthread_cancel of the worker's thread. With libweft-hook pthread_exit ends the fiber alone
+ * A fiber ends by returning from its function. pthread_exit in a fiber would end its worker; it panics with a line that
+ * names the fiber. So does a pthread_cancel of the worker's thread. With libweft-hook pthread_exit ends the fiber alone
  * (docs/hooks.md).
  *
  * Every call here works on plain threads too, unless it says otherwise: where a fiber would park, a thread blocks.
@@ -55,7 +55,7 @@ enum {
     WEFT_NO_HOOK = 1u << 9,
 };
 
-/** Worker n (from 0): binds a fiber to it in weft_attr.worker, names it for one turn in weft_sched_submit. */
+/** Worker n (from 0). weft_attr.worker binds a fiber to that worker; weft_sched_submit names it for one turn. */
 #define WEFT_WORKER(n) ((int)(n) + 1)
 
 /** How to run one fiber. NULL, or a zero field, means the default. */
@@ -126,21 +126,22 @@ WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_at
  * Waits for fiber `f` to end, takes its value (value may be NULL) and releases it.
  *
  * A fiber can be joined once, from a fiber or from a plain thread. After that f is nobody's: its memory may be the next
- * fiber's. To use it is an error that release builds do not always notice. Debug builds (WEFT_DEBUG) remember the last
- * 512 fibers that are gone, and abort when any call but weft_policy_room and weft_policy_attr is given the handle of
- * one.
+ * fiber's. To use f then is an error that release builds do not always notice. Debug builds (WEFT_DEBUG) remember the
+ * last 512 fibers that are gone, and abort when a call gets the handle of such a fiber (except weft_policy_room and
+ * weft_policy_attr).
  *
- * A thread that is a scheduler's worker 0 (weft_run, use_caller) runs no fiber while it waits outside of one. There the
- * call fails with -EDEADLK (WEFT_NOW: -EAGAIN) if only this thread could run f to its end. That is so in two cases:
+ * A thread that is a scheduler's worker 0 (weft_run, use_caller) runs no fiber while it waits outside a fiber. On such
+ * a thread the call fails with -EDEADLK (WEFT_NOW: -EAGAIN) if only this thread could run f to its end. That is so in
+ * two cases:
  *  - The thread is the scheduler's only worker.
  *  - f belongs to worker 0, and f is bound to it, or is parked, or has no WEFT_MIGRATE. (f belongs to worker 0 once it
  *    has started there, and from the call that binds it to worker 0 or names worker 0 for it.)
- * In these cases call weft_sched_run first. The call does wait for a fiber that was not submitted yet. It also waits
+ * In these cases call weft_sched_run first. weft_join does wait for a fiber that was not submitted yet. It also waits
  * for a ready fiber with WEFT_MIGRATE, because other workers may take that fiber.
  *
  * Returns: 0, -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was cancelled (f is
- *          then still joinable), -EDEADLK f is the caller, or only the calling thread could run it, -EALREADY somebody
- *          else is joining it, -ESRCH it was in the parent of a fork (weft/sched.h), -EINVAL f is NULL or detached
+ *          then still joinable), -EDEADLK f is the caller, or only the calling thread could run it, -EALREADY another
+ *          caller is joining it, -ESRCH it was in the parent of a fork (weft/sched.h), -EINVAL f is NULL or detached
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    takes f on 0; leaves it on failure
@@ -376,8 +377,8 @@ typedef struct weft_local {
 } weft_local;
 
 /**
- * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life; there are 128, of which
- * libweft-hook takes one, or with WEFT_HOOK_LOCKS two.
+ * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life. There are 128 keys;
+ * libweft-hook takes one of them, or two with WEFT_HOOK_LOCKS.
  *
  * When a fiber ends, `destroy` (may be NULL) is called in it for each value that is not NULL, as long as destructors set
  * new ones at most four times over.

@@ -7,7 +7,7 @@
  * A call on a descriptor that has begun cannot be taken back. So its end is waited for, also past the deadline and by one
  * who was cancelled; -ETIMEDOUT and -ECANCELED say that it never began. With WEFT_NOW, or a deadline that has passed, it is
  * made all the same, on the caller's thread, and so it is on plain threads and where there is no helper to be had. Only
- * weft_open, which is not on a descriptor yet, has rules of its own.
+ * weft_open, which has no descriptor yet, has rules of its own.
  */
 #ifndef WEFT_FILE_H
 #define WEFT_FILE_H
@@ -24,9 +24,10 @@ WEFT_BEGIN_DECLS
  * open(2); `mode` counts with O_CREAT and O_TMPFILE. Of a FIFO it waits for the other end, as that does. Unlike the
  * other calls it ends at its deadline: what is opened after that is closed again (a file may have been created).
  *
- * If all helpers are in calls it waits for one, until the deadline. If none can be made (no thread, no memory), the
- * file is opened on the caller's thread, and only then may a slow disk keep the caller past the deadline. A FIFO or a
- * character device could wait for its other end for ever: without a helper it is opened only with O_NONBLOCK.
+ * If all helpers are busy, the call waits for a helper until the deadline. If no helper can be made (no thread, no
+ * memory), the call opens the file on the caller's thread, and only then may a slow disk keep the caller past the
+ * deadline. To open a FIFO or a character device could take for ever: without a helper the call opens it only with
+ * O_NONBLOCK.
  *
  * Returns: the new descriptor, or a negative errno; with WEFT_NOW -EAGAIN, and with a deadline that has passed -ETIMEDOUT:
  *          opening cannot be tried without waiting; -EAGAIN or -ENOMEM there is no helper to open a FIFO or a device

@@ -11,13 +11,14 @@
  * names, and what is different.
  *
  * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal. A signal
- * handler interrupts the first fiber of weft_run, as it interrupts a call of the main thread, and no other fiber.
+ * handler interrupts the calls of the first fiber of weft_run as it would interrupt those of the main thread. It
+ * interrupts no other fiber.
  *
  * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (A
  * value that is not known is reported on stderr.)
- * WEFT_HOOK_LOCKS=1: the locks of pthread.h, semaphore.h and threads.h too: a fiber waits for them and owns them, instead
- * of its worker. Without it, a fiber that waits, wherever, while it holds a pthread mutex is reported on stderr, if its
- * scheduler has another fiber.
+ * WEFT_HOOK_LOCKS=1: the locks of pthread.h, semaphore.h and threads.h too: a fiber waits for them and owns them,
+ * instead of its worker. Without it, the hooks report a fiber on stderr if it waits (in whatever call) while it holds a
+ * pthread mutex, and its scheduler has another fiber.
  */
 #ifndef WEFT_HOOK_H
 #define WEFT_HOOK_H
@@ -80,9 +81,9 @@ WEFT_API int weft_hook_report(FILE *out);
 /**
  * With `on` true, the waits of the calling fiber ignore weft_cancel; with false, they heed it again. It is for wrappers
  * of calls that cannot fail, such as taking a lock. Calls that would return -ECANCELED without a wait ignore
- * weft_cancel too. A wrapper restores the value that this call returned: its caller may itself be in an uncancellable
- * section. Such a section is a shield without a deadline, independent of the shields of weft_shield_begin, which
- * programs use instead.
+ * weft_cancel too. At its end a wrapper restores the value that this call returned: the wrapper's caller may itself be
+ * in an uncancellable section. Such a section is a shield without a deadline. It is independent of the shields of
+ * weft_shield_begin, which programs use instead.
  *
  * Returns: what it was before; false on a plain thread
  * Context: fiber | any thread
@@ -93,8 +94,8 @@ WEFT_API bool weft_hook_deaf(bool on);
 
 /**
  * Ends the calling fiber with `value`, as if its function had returned `value`. The fiber may call this at any depth.
- * The call does not unwind the fiber's stack: the caller unwinds it before (as libweft-hook does for pthread_exit).
- * Panics on a plain thread, and in a raw coroutine.
+ * The call does not unwind the fiber's stack: the caller unwinds it before (as libweft-hook does for pthread_exit). The
+ * call panics on a plain thread, and in a raw coroutine.
  *
  * Returns: never
  * Context: fiber
@@ -115,8 +116,8 @@ WEFT_API void weft_hook_end(void *value) __attribute__((noreturn));
 WEFT_API uint64_t weft_hook_self(void);
 
 /**
- * The first fiber of the weft_run that is under way, which runs on the thread that called weft_run: for a program that
- * runs its main in a fiber, it stands for the main thread. libweft-hook has signal handlers interrupt its waits.
+ * The id of the first fiber of the current weft_run. That fiber runs on the thread that called weft_run. In a program
+ * that runs its main in a fiber, it stands for the main thread: with libweft-hook, signal handlers interrupt its waits.
  *
  * Returns: its id; 0: no weft_run is under way
  * Context: fiber | any thread | signal handler
@@ -138,10 +139,10 @@ WEFT_API uint64_t weft_hook_first(void);
 WEFT_API unsigned weft_hook_held(int change);
 
 /**
- * For a wrapper at the end of a call that was allowed to wait, and has moved so many bytes: takes the cost of the call
+ * For a wrapper, at the end of a call that was allowed to wait and has moved `bytes` bytes: takes the cost of the call
  * from the budget of the calling thread, as a call of weft/io.h does. If this returns true, the fiber has run for so
- * long that it should let others run: the wrapper calls weft_yield before it returns, if a wait is allowed at that
- * place. The result is false while weft_hook_held counts locks.
+ * long that it should let other fibers run: the wrapper calls weft_yield before it returns, if a wait is allowed at
+ * that place. The result is false while weft_hook_held counts locks.
  *
  * Returns: whether the fiber should give way; false on a plain thread
  * Context: fiber | any thread | signal handler

@@ -6,23 +6,25 @@
  * fibers may wait on one descriptor, in both directions, on different workers. A call that a signal interrupts goes on.
  * On a plain thread every call works too, and blocks the thread.
  *
- * A call that need not wait may still let other fibers run before it returns: a fiber that has run for 100 us
- * (weft_sched_opts.look_every) gives way, so that a connection that always has bytes holds up no other. A call with
- * WEFT_NOW or MSG_DONTWAIT never gives way, nor does a fiber while weft_hook_held counts locks of it.
+ * A call that need not wait may still let other fibers run before it returns: it yields if the fiber has run for 100 us
+ * (weft_sched_opts.look_every). So a connection that always has bytes does not hold up other connections. A call with
+ * WEFT_NOW or MSG_DONTWAIT never yields, nor does any call while weft_hook_held counts locks of the fiber.
  *
- * Close by weft_close whatever these calls were used on. Every call that waits then gets -EBADF at once, no call touches
- * whatever gets the same number next, and the library forgets what it knew about the number.
+ * Use weft_close to close a descriptor that these calls were used on. Every call that waits on it then returns -EBADF
+ * at once, no such call touches the descriptor that gets the same number next, and the library forgets what it knew
+ * about the number.
  *
- * If the program closes a descriptor by close(2) or dup2(2) without telling this library (weft_closing), calls that begin after
- * the close are right, even if the number is reused. A call that waits verifies its descriptor from time to time. The first
- * verification comes after 50 to 100 ms, or after at most 0.85 s on a number whose waits have been long. Later ones come less and
- * less often, but at least every 13 s. (A worker that runs a computing fiber verifies once that fiber gives way.) A call that was
- * waiting at the close finds out at its next verification. With epoll the call then continues on the file that has the number
- * now, or returns -EBADF. With io_uring weft_wait_fd and weft_poll do the same; other calls continue on the closed file.
+ * If the program closes a descriptor by close(2) or dup2(2) without telling this library (weft_closing), calls that
+ * begin after the close are correct, even if the number is reused. A call that waits verifies its descriptor from time
+ * to time. The first verification comes after 50 to 100 ms, or after at most 0.85 s on a number whose waits have been
+ * long. Later ones come less and less often, but at least every 13 s. (A worker that runs a computing fiber verifies
+ * once that fiber yields or waits.) A call that was waiting at the close finds out at its next verification. With epoll
+ * the call then continues on the file that has the number now, or returns -EBADF. With io_uring weft_wait_fd and
+ * weft_poll do the same; other calls continue on the closed file.
  *
- * A read or write that is under way at the close may reach the file that gets the number next, and may block the worker until
- * that file is ready. This holds for regular files, FIFOs, terminals, writes to event descriptors, and before Linux 6.4 for all
- * pipes.
+ * A read or write that is under way at the close may reach the file that gets the number next, and may block the worker
+ * until that file is ready. This holds for regular files, FIFOs, terminals, writes to event descriptors, and before
+ * Linux 6.4 for all pipes.
  *
  * Buffers, and whatever else a call is given, must not lie on the shared stack of another fiber.
  *
@@ -66,9 +68,10 @@ WEFT_API const char *weft_io_backend(void);
 WEFT_API ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline);
 
 /**
- * write(2), without SIGPIPE on sockets (a pipe without a reader raises it, as write(2) does). It may write less than it was
- * given: weft_write_all does not. As with write(2), a write of 0 bytes to a socket that keeps packets apart (SOCK_DGRAM,
- * SOCK_SEQPACKET) sends an empty packet. The call waits until the socket has room for that packet.
+ * write(2), without SIGPIPE on sockets (on a pipe without a reader the call raises it, as write(2) does). The call may
+ * write fewer bytes than it was given; weft_write_all writes all. As with write(2), a write of 0 bytes to a socket that
+ * keeps packets apart (SOCK_DGRAM, SOCK_SEQPACKET) sends an empty packet. The call waits until the socket has room for
+ * that packet.
  *
  * Returns: the bytes written, or a negative errno
  * Context: fiber | any thread
@@ -204,7 +207,7 @@ WEFT_API int weft_connect(int fd, const struct sockaddr *to, socklen_t size, wef
 /**
  * close(2). Who waits on the descriptor gets -EBADF. The descriptor is gone whatever is returned.
  *
- * Returns: 0, or a negative errno; -EBADF also if fd is one of the library's own, which is left alone
+ * Returns: 0, or a negative errno; -EBADF also if fd is one of the library's own, which stays open
  * Context: fiber | any thread
  * Blocks:  as close(2), and until calls on it that are under way have ended: with io_uring that takes until the workers
  *          that made them look at their rings. (So worker 0 of use_caller must not wait, outside of its loop, for one who
@@ -241,8 +244,9 @@ WEFT_API void weft_closed(unsigned first, unsigned last);
  * The lowest number from `first` to `last` that is a descriptor of the library's own. The library keeps a few: an epoll set
  * or a ring for each worker, and the descriptors for alarms, children and signals. They have high numbers, which
  * programs seldom reach (from 1024 on, or in the last eighth of a lower RLIMIT_NOFILE). weft_close refuses to close
- * them. A program that closes descriptors by other means, for example all that are open, must skip them. weft_own_next
- * skips a number if the program has closed the library's descriptor there and has opened a file of its own.
+ * them. A program that closes descriptors by other means, for example all open descriptors, must skip them. If the
+ * program has closed a descriptor of the library and has opened a file of its own at that number, weft_own_next skips
+ * the number.
  *
  * Returns: the number, or -1: there is none
  * Context: fiber | any thread
@@ -252,10 +256,10 @@ WEFT_API void weft_closed(unsigned first, unsigned last);
 WEFT_API int weft_own_next(unsigned first, unsigned last);
 
 /**
- * Makes a descriptor, just made by the caller, one of the library's own: for wrappers such as libweft-hook's, which wait with
- * descriptors that their callers know nothing of. weft_own_take moves it to another number if possible, and
- * closes the old number. The descriptor serves one call of one fiber. That fiber does not exist in the child of a fork, so the
- * library closes the descriptor there.
+ * Makes a descriptor that the caller has just opened one of the library's own. It is for wrappers such as
+ * libweft-hook's, which wait with descriptors that their callers do not know. weft_own_take moves the descriptor to
+ * another number if possible, and closes the old number. The descriptor serves one call of one fiber. That fiber does
+ * not exist in the child of a fork, so the library closes the descriptor there.
  *
  * Returns: its number from now on, or -EBADF if fd is negative
  * Context: fiber | any thread
@@ -265,7 +269,7 @@ WEFT_API int weft_own_next(unsigned first, unsigned last);
 WEFT_API int weft_own_take(int fd);
 
 /**
- * A duplicate of fd, closed by exec, that is one of the library's own, as by weft_own_take.
+ * Makes a duplicate of fd that is one of the library's own, as by weft_own_take. exec closes the duplicate.
  *
  * Returns: its number, or a negative errno
  * Context: fiber | any thread
@@ -275,7 +279,8 @@ WEFT_API int weft_own_take(int fd);
 WEFT_API int weft_own_dup(int fd);
 
 /**
- * Closes what weft_own_take or weft_own_dup returned. If the program has another file at that number by now, that file stays.
+ * Closes a descriptor that weft_own_take or weft_own_dup returned. If the program has another file at that number by
+ * now, that file stays open.
  *
  * Returns: 0, or -EBADF if fd is none of the library's own
  * Context: fiber | any thread
@@ -343,8 +348,8 @@ WEFT_API int weft_wait_fd(int fd, unsigned events, weft_time deadline);
 /**
  * Subscribes fiber `f` to the hangup of a descriptor: the hangup cancels f, as weft_cancel does. So a server's handler
  * that computes, or waits for something else, ends when its client is gone. With f NULL the call takes the subscription
- * back. A descriptor has at most one subscribed fiber: another call replaces the fiber of the call before (a call that
- * fails leaves it). A hangup cancels once; after that the descriptor has no subscribed fiber.
+ * back. A descriptor has at most one subscribed fiber: a later call replaces the fiber of an earlier call (a call that
+ * fails leaves it subscribed). A hangup cancels once; after that the descriptor has no subscribed fiber.
  *
  * A hangup is POLLERR or POLLHUP, as poll(2) reports it. POLLRDHUP alone, the other side's half-close, is not a hangup:
  * a client may close its sending half and still wait for the answer. So a server sees this:
@@ -359,14 +364,14 @@ WEFT_API int weft_wait_fd(int fd, unsigned events, weft_time deadline);
  * Use the call for connections only: a UDP socket has POLLERR after an ICMP error, and a socket that timestamps sent
  * packets has POLLERR too.
  *
- * If the descriptor has hung up already, the call cancels f at once. f need not be the caller, nor of the same scheduler.
- * If f ends first, the hangup cancels no fiber. weft_close and weft_closing end the subscription. Before close(2) call
- * weft_closing, as for every call here: without it io_uring keeps the connection open.
+ * If the descriptor has hung up already, the call cancels f at once. f need not be the caller, nor of the same
+ * scheduler. If f ends first, the hangup cancels no fiber. weft_close and weft_closing end the subscription. Before
+ * close(2) call weft_closing, as for every call here: without it io_uring keeps the connection open.
  *
  * The calling fiber's worker reports the hangup, so its scheduler has to run. On epoll the first call for a descriptor
- * takes two system calls, of which the descriptor's next wait saves one; later calls take none, unless the descriptor
+ * takes two system calls, and saves one for the descriptor's next wait; later calls take none, unless the descriptor
  * has hung up. With io_uring one poll for each descriptor stays in the ring from the first call until the descriptor is
- * closed. (On Linux before 5.13 such a poll ends at the other side's half-close, and later hangups go unseen.)
+ * closed. (On Linux before 5.13 such a poll ends at the other side's half-close, and the library misses later hangups.)
  *
  * Returns: 0, -ESRCH f has ended, -EBADF not an open descriptor, or closed meanwhile, -EPERM it is of a kind that is always
  *          ready (a regular file), -ENXIO the caller is no fiber (any thread may pass NULL for f), -ENOMEM, or the

@@ -5,8 +5,8 @@
  * ("unix:@name" for one without a file). A host may be a name, a port may be a service's name.
  *
  * Failure: a negative errno. A name that cannot be resolved: -ENOENT it does not exist, -EAGAIN the name server did not
- * answer, -EINVAL it is no address; -EMFILE, -ENFILE and -ENOMEM: the lookup lacked descriptors or memory, and says
- * nothing of the name.
+ * answer, -EINVAL it is no address; -EMFILE, -ENFILE and -ENOMEM: the lookup lacked descriptors or memory, and its
+ * failure says nothing about the name.
  */
 #ifndef WEFT_NET_H
 #define WEFT_NET_H
@@ -73,11 +73,11 @@ WEFT_API int weft_port(int fd);
 WEFT_API int weft_dial(const char *address, weft_time deadline);
 
 /**
- * What serves a connection. The handler may leave the descriptor open: the server closes it when the handler returns.
- * The handler may also close it by weft_close, by close(2), or by a call that closes it inside (fclose, a library's).
- * The server then leaves the number alone, whatever has it by that time. If other fibers may be waiting on the
- * descriptor, close it by weft_close: without the hooks close(2) does not wake them (weft/io.h). When the handler has
- * returned, nobody else may close the descriptor.
+ * The function that serves a connection, the handler. It may leave the descriptor open: the server closes it when the
+ * handler returns. The handler may also close it by weft_close, by close(2), or by a function that closes it (fclose,
+ * or one of a library). The server then leaves the number alone, whichever file has it by that time. If other fibers
+ * may be waiting on the descriptor, close it by weft_close: without the hooks close(2) does not wake them (weft/io.h).
+ * When the handler has returned, only the server may close the descriptor.
  */
 typedef void weft_serve_fn(int fd, void *arg);
 
@@ -87,41 +87,41 @@ typedef struct weft_serve_opts {
     unsigned max_conns; /* connections at a time; above it nothing is accepted until one ends. 0: no limit */
     size_t stack;       /* bytes of stack of each fiber; 0: the scheduler's default. Must be 0 with `shared` */
     weft_span grace;    /* how long handlers have when serving ends, until they are cancelled; 0: 5 s, negative: none */
-    weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private one */
+    weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private stack */
     weft_serve_fn *refuse; /* connections above max_conns are accepted and refused, see below; NULL: they wait */
     bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
 } weft_serve_opts;
 
 /**
  * Accepts connections and runs handler(fd, arg) in a fiber for each, on the worker that has the fewest of them; the
- * descriptor is closed when the handler returns, if the handler has not closed it. A lack of descriptors or memory is
- * waited out until the deadline, and with WEFT_NOW not at all.
+ * descriptor is closed when the handler returns, if the handler has not closed it. If the process lacks descriptors or
+ * memory, the call waits until it has them again, or until the deadline; with WEFT_NOW it does not wait.
  *
  * Serving ends when the deadline passes, when the calling fiber is cancelled, or when the listener is closed by weft_close.
  * Then nothing more is accepted; handlers that have not returned after the grace are cancelled; all have returned when this
  * does.
  *
- * Shared stacks. With `shared` an idle connection costs a few hundred bytes instead of a page, and weft/stack.h has the
- * rule about pointers to locals that comes with it. A stack of the pool belongs to one worker at a time, so a pool
- * should have a few stacks for each worker. If a worker can get no stack, its connections go to other workers. What a
+ * Shared stacks. With `shared` an idle connection costs a few hundred bytes instead of a page. In return the rule of
+ * weft/stack.h about pointers to locals applies. A stack of the pool belongs to one worker at a time, so a pool should
+ * have a few stacks for each worker. If a worker can get no stack, its connections go to other workers. All that a
  * handler has on its stack is copied while the handler waits. So let the handler wait for the next request by
- * weft_wait_fd, and have the buffers in an inner function.
+ * weft_wait_fd, and keep the buffers in an inner function.
  *
- * Refusing. With `refuse`, the server accepts a connection above max_conns at once and runs refuse(fd, arg) in a fiber
- * of its own, which max_conns does not count. This function may write an answer and wait until the peer has read it.
- * The server then closes the connection, as after a handler. At most 64 refusals are under way at a time. The server
- * closes a connection above that without a word, so no refusal holds up others. With weft_refuse as `refuse`, it closes
- * each such connection at once.
+ * Refusing. With `refuse`, the server accepts a connection above max_conns at once and runs refuse(fd, arg) in a new
+ * fiber, which max_conns does not count. This function may write an answer and wait until the peer has read it. The
+ * server then closes the connection, as after a handler. At most 64 refusals are in flight at a time. The server closes
+ * further connections at once, without a refusal, so that refusals do not hold up others. With weft_refuse as `refuse`,
+ * the server closes each connection above max_conns at once.
  *
- * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN nobody is in the queue and
+ * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN no connection is in the queue and
  *          WEFT_NOW, -ECANCELED, -EBADF the listener was closed before the call, was closed by other means than
  *          weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not in a fiber, -EBUSY other
  *          schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting does not mend
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener, and connections in its queue stay there until the caller
- *          closes it. The handlers' fibers borrow `shared`: weft_stacks_free says -EBUSY until the last of them has
- *          left its stack, which may be a moment after this returns
+ *          closes it. The handlers' fibers borrow `shared`: weft_stacks_free returns -EBUSY until the last handler has
+ *          left its stack, which may be a moment after this call returns
  */
 WEFT_API int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve_opts *opts,
                         weft_time deadline);
@@ -139,8 +139,8 @@ WEFT_API void weft_refuse(int fd, void *arg);
 /**
  * In a handler of weft_serve, or in a refusal: the address of the peer. Without the option `peers` the call asks the
  * kernel (getpeername(2)), which fails with -ENOTCONN once the peer has reset the connection, and with -EBADF once the
- * handler has closed it. With the option the call returns the address that accept(2) reported: it costs no system call,
- * and works in both cases.
+ * handler has closed it. With the option the call returns the address that accept(2) reported: this takes no system
+ * call, and works in both cases.
  *
  * *size is the number of bytes at `to`, and becomes the size of the address. An address that is larger than `to` is
  * truncated.

@@ -66,35 +66,35 @@ typedef struct weft_policy {
 /**
  * First come, first served, and workers without work take fibers that have not started from others. The default.
  *
- * Starts. A worker starts fibers in the order in which they came to it. A fiber that a worker is named for, or that a fiber
- * of this worker spawns, comes when the call is made. If one call returns before another begins, its fiber came earlier,
- * whatever threads and fibers called. If there is no memory for a fiber's stack, other fibers go first. Fibers that
- * wait for private stacks of the same size start in the order in which they came; with several workers, those that may
- * move have one order, and those that may not have another.
+ * Starts. A worker starts fibers in the order in which they arrived at it. If a call names a worker, or a fiber of this
+ * worker spawns the new fiber, the new fiber arrives when the call is made. If one call returns before another begins,
+ * its fiber arrived earlier, whichever threads and fibers made the calls. If there is no memory for a fiber's stack,
+ * other fibers go first. Fibers that wait for private stacks of the same size start in the order of their arrival. With
+ * several workers, there is one such order for fibers that may move, and another for fibers that may not.
  *
- * With one worker everything comes to that worker: the order of starts is the order of the calls, whatever calls they were.
+ * With one worker all fibers arrive at that worker: the order of starts is the order of the calls, whatever calls they
+ * were.
  *
- * With more workers each has an order of its own, and these fibers come to a worker later than they were brought:
- *  - A fiber that a thread, or a fiber of another scheduler, brings for any worker waits in a queue that the workers
+ * With more workers each has an order of its own, and these fibers arrive at a worker later than their call:
+ *  - A fiber that a thread, or a fiber of another scheduler, spawns for any worker waits in a queue that the workers
  *    share. A worker takes from that queue when it has nothing else to run, and at least once in 128 turns of its
  *    fibers. If n fibers wait there, the worker takes the oldest n / workers + 1 of them, at most 128. So the first
- *    fiber of the queue comes to a worker before any worker has had 128 more turns. Each fiber ahead of another in the
- *    queue delays that other by at most 128 turns. Until a fiber has come to a worker, every fiber that comes there may
- *    overtake it.
- *  - A worker without work takes fibers from another worker: the older half of those that may move, at most 128, in their
- *    order. These fibers come to the new worker at that moment. The fibers that stay on the old worker may start before them.
- *    So may any number of younger fibers, for as long as the new worker is busy with another fiber.
+ *    fiber of the queue arrives at a worker before any worker has had 128 more turns. Each fiber ahead of another in
+ *    the queue delays that other fiber by at most 128 turns. Until a fiber has arrived at a worker, every fiber that
+ *    arrives there may overtake it.
+ *  - An idle worker takes fibers from another worker: the older half of the fibers that may move, at most 128, in their
+ *    order. These fibers arrive at the new worker at that moment. The fibers that stay on the old worker may start
+ *    before them. So may any number of younger fibers, for as long as the new worker is busy with another fiber.
  *  - If the worker's own queue has no room for a fiber, for lack of memory, the fiber waits in the queue that the
  *    workers share.
  *
- * Started fibers. A fiber that yields goes behind every fiber that has come to its worker. A woken fiber goes behind
+ * Started fibers. A fiber that yields goes behind every fiber that has arrived at its worker. A woken fiber goes behind
  * every fiber that its worker has seen by the time the worker sees the wake. There are two exceptions. First, if a
  * fiber wakes fibers of its own worker, the fiber that it woke last runs next, before all ready fibers. (With several
- * workers two fibers run next: first the last one without WEFT_MIGRATE that it woke, then the last one with
- * WEFT_MIGRATE. If the waker goes on computing, a worker without work takes the one with WEFT_MIGRATE after 0.1 to 2
- * ms.) After 15 such turns in a row the next such fiber goes to the end. Second,
- * while many fibers are ready, sleepers whose time has come get every other turn (WEFT_QUEUE). Neither exception changes
- * the order in which new fibers start.
+ * workers two fibers run next: first the last fiber without WEFT_MIGRATE that it woke, then the last fiber with
+ * WEFT_MIGRATE. If the waker goes on computing, an idle worker takes the fiber with WEFT_MIGRATE after 0.1 to 2 ms.)
+ * After 15 such turns in a row the next such fiber goes to the end. Second, while many fibers are ready, sleepers whose
+ * time has come get every other turn (WEFT_QUEUE). Neither exception changes the order in which new fibers start.
  */
 extern WEFT_API const weft_policy weft_fifo;
 /** The highest weft_attr.priority first; a ready fiber rises one level every 100 ms (policy_arg: a weft_span). */
@@ -140,9 +140,9 @@ typedef struct weft_sched_opts {
     unsigned warm;             /* stacks that each worker makes at its start */
     unsigned warm_max;         /* stacks of ended fibers that each worker keeps at most; 0: as the load shows */
     int io;                    /* WEFT_IO_AUTO, WEFT_IO_EPOLL, WEFT_IO_URING */
-    weft_span look_every;      /* 0: 100 us. When its fibers have run for so long, a worker looks at its clock, its
-                                * timers, its descriptors and the work that threads have brought, before it runs the
-                                * next fiber */
+    weft_span look_every;      /* 0: 100 us. When its fibers have run for this long, a worker looks at its clock, its
+                                * timers, its descriptors and the work from other threads, before it runs the next
+                                * fiber */
     bool end_with_first;       /* only for weft_run: the runtime ends when its first fiber has ended; see weft_run */
     weft_span grace;           /* with end_with_first: how long the other fibers have to end; 0: 1 s, < 0: no time */
 } weft_sched_opts;
@@ -153,19 +153,19 @@ typedef struct weft_sched_opts {
  *
  * With opts->end_with_first the runtime ends when its first fiber has ended, as a process ends when its main returns.
  * The runtime then takes no more work from other threads, and cancels every fiber, timer and watch that is left. It
- * also cancels every fiber that one of these fibers starts. After opts->grace weft_run names the fibers that have
- * ignored the cancel on stderr, each with its state, what it waits for and where it was spawned. weft_run does not
- * leave them behind: it waits until they have ended, as they may use what the caller frees after weft_run. (A program
- * that would rather end at once calls exit in its first fiber.)
+ * also cancels every fiber that one of these fibers starts. After opts->grace weft_run prints the fibers that have
+ * ignored the cancel on stderr, each with its name, its state, what it waits for and where it was spawned. weft_run
+ * does not leave them behind: it waits until they have ended, because they may use memory that the caller frees after
+ * weft_run. (A program that would rather end at once calls exit in its first fiber.)
  *
  * Stuck fibers. If for a second only parked fibers are left, and nothing in the process can wake them, weft_run prints
  * a list of them on stderr, once. These can wake fibers: deadlines, timers and watches; descriptors and helpers that
  * fibers wait for; every thread that is not a worker of this scheduler; and hangups, once the program has called
  * weft_cancel_on_hangup. Signal handlers do not count. If only such threads and hangups could wake the fibers, weft_run
  * prints the list only if fibers wait for each other in a circle: for a mutex, a once, a rwlock that a fiber holds to
- * write, or a join. A line says what the fiber waits for, the object's address and, for a lock, which fiber or thread
- * holds it. The wait goes on after that. While a parked fiber is left that was given to weft_cancel_on_hangup, no list
- * is printed.
+ * write, or a join. Each line of the list says what a fiber waits for, the object's address and, for a lock, which
+ * fiber or thread holds it. After that weft_run goes on waiting. As long as a fiber that was given to
+ * weft_cancel_on_hangup is parked, no list is printed.
  *
  * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
  *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork
@@ -214,8 +214,8 @@ WEFT_API int weft_sched_go_at(const char *site, weft_sched *s, weft_fiber **out,
 
 /**
  * Gives an existing fiber to a worker (0: any, WEFT_WORKER(n)). One that is NEW starts there. One that is PARKED in
- * weft_park is unparked. Only a fiber with WEFT_MIGRATE may resume on another worker than its own. Its own worker then
- * sends it there, as soon as that worker is between two turns.
+ * weft_park is unparked. Only a fiber with WEFT_MIGRATE may resume on another worker than its own. Its own worker sends
+ * it there, as soon as the own worker is between two turns.
  *
  * The call names the worker for one turn: the fiber's next turn is on that worker, and no other worker takes the fiber
  * before that turn. After the turn a fiber with WEFT_MIGRATE goes where the next wake or submit takes it. A fiber
@@ -233,9 +233,9 @@ WEFT_API int weft_sched_submit(weft_sched *s, weft_fiber *f, int worker);
 
 /**
  * Works on the calling thread, as worker 0, until no fiber, no watch and no timer that fires once is left, or until the
- * deadline passes. The scheduler stays RUNNING: call weft_sched_stop before weft_sched_free. A scheduler without use_caller
- * works by itself: the call waits until no fiber is left. Starts the scheduler if that is NEW. With WEFT_FOREVER the
- * call prints a list of stuck fibers as weft_run does, unless the caller is a fiber.
+ * deadline passes. The scheduler stays RUNNING: call weft_sched_stop before weft_sched_free. A scheduler without
+ * use_caller works by itself: the call waits until no fiber is left. If the scheduler is NEW, the call starts it. With
+ * WEFT_FOREVER the call prints a list of stuck fibers as weft_run does, unless the caller is a fiber.
  *
  * Returns: 0 none of these is left, -ETIMEDOUT, -EAGAIN some are left and WEFT_NOW (what was ready has run once), -EPERM with
  *          use_caller: not the thread that made it; -EDEADLK called in a fiber of this scheduler; -ECANCELED called in a
@@ -250,7 +250,7 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
  * Lets every fiber end and every timer fire that fires once (recurring ones end), then the workers. Work that others bring from now on is refused. At the deadline the fibers and
  * timers that are left are cancelled; -ETIMEDOUT says that some ignored that for a second more: call again. If only
  * parked fibers are left that nothing in this scheduler can wake, the call prints a list of them after a second, once,
- * as weft_run does. Here other threads do not count: the list is printed whatever threads there are.
+ * as weft_run does. Here other threads do not count: the call prints the list whatever other threads there are.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
  *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled (call again to go
@@ -262,8 +262,8 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
 WEFT_API int weft_sched_stop(weft_sched *s, weft_time deadline);
 
 /**
- * Releases a scheduler. Fibers, timers and watches that were given to one that never ran are released without running. NULL
- * does nothing.
+ * Releases a scheduler. If it never ran, its fibers, timers and watches are released without running. NULL does
+ * nothing.
  *
  * Returns: 0, -EBUSY it is RUNNING or DRAINING: stop it first, -EPERM with use_caller: not the thread that made it
  * Context: fiber | any thread
@@ -346,7 +346,7 @@ WEFT_API int weft_sched_stats(const weft_sched *s, weft_sched_figures *out);
 
 /**
  * Prints every fiber of this process, one a line: id, name, state, what it waits for and until when, age, worker and
- * where it was spawned. The name of its scheduler follows the worker, unless it is "weft", the default.
+ * where it was spawned. The scheduler's name follows the worker, unless that name is "weft", the default.
  *
  * Returns: how many there are, -EINVAL no file
  * Context: fiber | any thread

@@ -4,11 +4,11 @@
  * A private stack is big in address space and small in memory: pages are committed as they are touched, and a stack that
  * is freed is kept for the next coroutine of this thread. A small idle coroutine costs one page.
  *
- * Below every private and shared stack lies a guard of 16 KiB. A coroutine that runs into it ends the program with a line
- * that names it (see Signals in weft/coro.h). A single function with more than 16 KiB of locals can step over the guard.
- * Where it lands, another coroutine's stack may lie: nothing faults then, and that stack is silently overwritten. So
- * compile your code with -fstack-clash-protection (gcc, clang), which touches every page on the way. weft.pc and the
- * CMake targets pass it where the compiler has it.
+ * Below every private and shared stack lies a guard of 16 KiB. A coroutine that runs into it ends the program with a
+ * line that names it (see Signals in weft/coro.h). A single function with more than 16 KiB of locals can step over the
+ * guard. If it lands in another coroutine's stack, nothing faults, and that stack is silently overwritten. So compile
+ * your code with -fstack-clash-protection (gcc, clang), which touches every page on the way. weft.pc and the CMake
+ * targets pass this option if the compiler has it.
  *
  * A shared stack is used by many coroutines in turn. When another one needs it, what is live on it is copied out, and
  * copied back before its owner runs again. A small idle coroutine costs a few hundred bytes, a switch costs the copy,
@@ -90,16 +90,16 @@ WEFT_API size_t weft_stack_trim(void);
 
 /**
  * Gives the pages of the caller's stack that lie wholly below its frame back to the system. It is for a fiber or
- * coroutine that has called deep and is about to wait for long, such as a connection after its handshake. What is live
+ * coroutine that has made deep calls and is about to wait for long, such as a connection after its handshake. Live data
  * stays as it is. When the stack grows over a page that was given back, the page is there again, full of zeros.
  *
- * The call costs a system call, whether there is much to give back or nothing (to find out would cost another one).
- * Each page that is used again costs a page fault. So call this before waits of seconds, not for every message.
+ * The call costs a system call, whether there is much to give back or nothing (to find out would cost another system
+ * call). Each page that is used again costs a page fault. So call this before waits of seconds, not for every message.
  *
  * In a raw coroutine that runs in a fiber the call affects the coroutine's stack alone. On a shared stack it frees the
- * room for copies of the caller, and makes no system call: the next copy takes just what is live then. While other
- * coroutines of the same shared stack wait for the caller, their return needs that room, and the call does nothing. On
- * a private stack weft_coro_stack_used counts from this call on.
+ * memory for copies of the caller, and makes no system call: the next copy takes only as much as is live then. While
+ * other coroutines of the same shared stack wait for the caller, their return needs that memory, and the call does
+ * nothing. On a private stack weft_coro_stack_used counts from this call on.
  *
  * Returns: 0, -ENXIO on a thread's own stack, -EOPNOTSUPP on a stack that is not the caller's own (a signal handler's
  *          alternate stack), -EINVAL the stack is locked in memory (mlockall)

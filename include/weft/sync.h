@@ -8,7 +8,7 @@
  * object after that one can go on, so a semaphore or an event on the waiter's stack is safe. It must not be copied or
  * moved while in use, and must not lie on a shared stack (weft/stack.h): debug builds (WEFT_DEBUG) abort then. They
  * also abort when a fiber ends while it holds a mutex, or a rwlock to write, or while another fiber waits for an object
- * on its stack; and when a wait ends whose object was overwritten meanwhile.
+ * on its stack. They abort when a wait ends and its object was overwritten meanwhile.
  *
  * Deadlines: WEFT_NOW never waits: -EAGAIN. A deadline in the past tries once, then -ETIMEDOUT. A fiber that is
  * cancelled gets -ECANCELED where it would have to wait, and what is there to be had otherwise. Who gives up has taken

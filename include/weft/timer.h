@@ -11,11 +11,12 @@
  * overlaps itself: times that pass while its callback runs, or waits to run, are counted (weft_timer_missed) and left out.
  *
  * A handle is valid until weft_timer_free, whatever has become of the timer, and of its scheduler. Any thread may call
- * anything here, and no call waits for a worker; adding and cancelling take the same time however many timers there are.
+ * anything here, and no call waits for a worker. To add or cancel a timer takes the same time however many timers there
+ * are.
  *
- * A scheduler that has not started accepts timers, and their time passes. Timers that are due before the start fire
- * when the scheduler starts; with use_caller and one worker they fire when the caller's thread runs the scheduler. If a
- * scheduler is freed without ever having run, its timers never fire.
+ * A scheduler that has not started accepts timers, and their time runs. Timers that are due before the start fire when
+ * the scheduler starts; with use_caller and one worker they fire when the caller's thread runs the scheduler. If a
+ * scheduler is freed and never ran, its timers never fire.
  *
  * A scheduler that stops (and weft_run at its end) waits for timers that are to fire once, and lets recurring ones end;
  * past the deadline of weft_sched_stop it cancels all. In the child of a fork the timers of before have ended.

@@ -1,6 +1,6 @@
 /*
- * base/counter.h: the processor's time counter: cheaper than the clock, with a rate of its own. It says only roughly
- * how much time has passed: a reader for whom that is enough reads the clock.
+ * base/counter.h: the processor's time counter. It is cheaper to read than the clock, and has a rate of its own. It
+ * tells only roughly how much time has passed. A caller reads the clock once the counter says that enough has passed.
  */
 #ifndef WF_BASE_COUNTER_H
 #define WF_BASE_COUNTER_H
@@ -26,7 +26,7 @@ static inline uint64_t wf_counter(void)
 #endif
 }
 
-/* A span in units of the counter, measured again and again. owner: the worker that uses it */
+/* The length of a time span in units of the counter, measured again and again. owner: the worker that uses it */
 struct wf_span_counted {
     uint64_t units;       /* the length of the span */
     uint64_t begun_count; /* the counter and the clock when the measurement began */

@@ -1,11 +1,11 @@
 /*
- * base/own.c: see own.h. The notes are in pages, which are made once and for life; the first is there from the beginning.
- * A note is a bit, and a mark that says which file it is for. The bit is set before anybody can know the number, and cleared
- * before the number is closed: a program that gets the number next finds it clear.
+ * base/own.c: see own.h. The notes are in pages. A page is made once and never freed; the first page is static. A note
+ * is a bit, and a mark that says which file the note is for. The bit is set before any other thread can know the
+ * number, and cleared before the number is closed: a program that gets the number next finds the bit clear.
  *
- * A program may close an own descriptor past the hooks, and get the number for a file of its own. The note stays
- * then, because its owner in the library still has the number and will check it later. The mark no longer matches the file,
- * so the program may close that file.
+ * A program may close a descriptor of the library without the hooks, and get the number for a file of its own. The note
+ * stays then, because the descriptor's owner in the library still has the number and will check it later. The mark no
+ * longer matches the file, so the program may close that file.
  */
 #include "base/own.h"
 
@@ -36,13 +36,13 @@ enum { WORD = 64, WORDS = 512, PAGE = WORD * WORDS, PAGES = (1 << 26) / PAGE };
 
 struct page {
     uint64_t bits[WORDS]; /* atomic: a bit for each number */
-    uint32_t marks[PAGE]; /* atomic: of the file of each, with LASTS or without; 0: not known */
+    uint32_t marks[PAGE]; /* atomic: the mark of each number's file, with LASTS or without; 0: not known */
 };
 
-enum { LASTS = 1, MARK = 2 }; /* in a mark: it is not of one call alone; every mark has the second */
+enum { LASTS = 1, MARK = 2 }; /* in a mark: LASTS: not for one call alone; MARK: set in every mark */
 
 static struct page first_page;
-static struct page *pages[PAGES]; /* atomic: those of higher numbers, each made once and for life */
+static struct page *pages[PAGES]; /* atomic: the pages of higher numbers, each made once and never freed */
 
 static struct page *page_of(int fd)
 {
@@ -68,7 +68,7 @@ static uint64_t bit(int fd)
     return (uint64_t)1 << fd % WORD;
 }
 
-/* Of the file that the number is for now, without LASTS; 0: there is none. errno stays. */
+/* The mark of the file that has the number now, without LASTS; 0: there is no file. errno does not change. */
 static uint32_t mark_of(int fd)
 {
     struct stat st;
@@ -79,7 +79,7 @@ static uint32_t mark_of(int fd)
     return known ? ((uint32_t)(hash >> 32) & ~(uint32_t)LASTS) | MARK : 0;
 }
 
-/* False: it is noted already. Without memory it is not noted, and works all the same. */
+/* False: fd is noted already. If there is no memory for a page, fd is not noted, and works all the same. */
 static bool note(int fd)
 {
     struct page *page = page_of(fd);
@@ -88,7 +88,7 @@ static bool note(int fd)
     return !page || !(wf_or(&page->bits[fd % PAGE / WORD], bit(fd)) & bit(fd));
 }
 
-/* Follows note(). A note without a mark counts as the library's, whichever file has the number. */
+/* Call after note(). A note without a mark counts as the library's, whichever file has the number. */
 static int mark(int fd, uint32_t lasts)
 {
     struct page *page = page_of(fd);
@@ -112,7 +112,7 @@ bool wf_own_has(int fd)
     return page && wf_load(&page->bits[fd % PAGE / WORD]) & bit(fd);
 }
 
-/* The mark of its note, without LASTS; 0: it has none. */
+/* The mark of fd's note, without LASTS; 0: there is none. */
 static uint32_t noted_mark(int fd)
 {
     const struct page *page = page_of(fd);
@@ -158,11 +158,12 @@ int wf_own_next(unsigned first, unsigned last)
 enum { ABOVE_SELECT = 1024 };
 
 static bool
-    is_limit_high; /* atomic: it was at least 2 * ABOVE_SELECT. One that is lower than that now is found out by EINVAL */
+    is_limit_high; /* atomic: the limit was at least 2 * ABOVE_SELECT. If it is lower now, fcntl fails with EINVAL */
 
 /*
- * Where they begin: just above what select(2) can name, so that the kernel's table, which has 8 bytes for each number up to
- * the highest, stays small; or in the last eighth of a limit that is lower. A limit may change at any time.
+ * The first number for the library's descriptors. It is just above the numbers that select(2) can name, so that the
+ * kernel's table, which has 8 bytes for each number up to the highest, stays small. If the limit is lower, it is in the
+ * last eighth of the limit. A limit may change at any time.
  */
 static int lowest(void)
 {
@@ -178,8 +179,8 @@ static int lowest(void)
 }
 
 /*
- * Duplicates fd and notes the new number; -1 on failure. Skips a free number that still has a note: the program has closed
- * that descriptor, and its owner in the library, who does not know yet, would use the duplicate as its own.
+ * Duplicates fd and notes the new number; -1 on failure. Skips a free number that still has a note: the program has
+ * closed that descriptor, and its owner in the library, which does not know yet, would use the duplicate as its own.
  */
 static int duplicate(int fd)
 {
@@ -194,7 +195,7 @@ static int duplicate(int fd)
         made = next;
     }
     if (WF_TSAN && made >= 0)
-        dup3(fd, made, O_CLOEXEC); /* it knows no other way to make one, and would not see what is handed over by it */
+        dup3(fd, made, O_CLOEXEC); /* TSan knows no other way to duplicate, and would miss what is handed over by it */
     return made;
 }
 

@@ -4,10 +4,10 @@
  * descriptors, all pipes before Linux 6.4) are polled first; a write then passes no more bytes than there is room for.
  *
  * Between the poll and the call the program may put another file at the number, by close(2) or dup2(2). The call then
- * reaches that file, and blocks the thread if the file is not ready: weft/io.h says so. (Poll and call on a duplicate would
- * reach the same file. But closing a duplicate drops the process's locks of fcntl(2).)
+ * reaches that file, and blocks the thread if the file is not ready: weft/io.h says so. (On a duplicate, the poll and
+ * the call would reach the same file. But closing a duplicate drops the process's locks of fcntl(2).)
  *
- * Any thread; the caller is in wf_fd_enter.
+ * Any thread may call these functions, after wf_fd_enter.
  */
 #ifndef WF_IO_OTHER_H
 #define WF_IO_OTHER_H
@@ -23,22 +23,22 @@ struct wf_fd_ref;
 
 struct wf_other {
     const struct wf_fd_ref *of;
-    const struct iovec *parts; /* of one byte at least */
+    const struct iovec *parts; /* together of at least one byte */
     size_t count;
     bool may_be_file; /* after EAGAIN ask the kernel whether it is a file: the caller was woken, or does not wait */
 };
 
 /*
- * The result, or a negative errno. -EAGAIN: nothing can be done now. -EINTR: the number is a socket's by now, and the record knows
- * it. WF_NOT_HERE: it is a file that is not in memory. SIGPIPE comes for a pipe alone (io/quiet.h).
+ * The result, or a negative errno. -EAGAIN: the call would have to wait. -EINTR: the number belongs to a socket by now,
+ * and the record knows that. WF_NOT_HERE: it is a file that is not in memory. Only a pipe raises SIGPIPE (io/quiet.h).
  */
 ptrdiff_t wf_other_read(const struct wf_other *o);
 ptrdiff_t wf_other_write(const struct wf_other *o);
 
-/* A write of it in a ring was -EPIPE: wf_quiet_broken. */
+/* Call after a write to the descriptor in a ring has returned -EPIPE: wf_quiet_broken. */
 ptrdiff_t wf_other_broken(const struct wf_other *o);
 
-/* A call of sockets said that the descriptor is none: what it is goes into the record. */
+/* Call after a socket call has said that the descriptor is no socket: notes the descriptor's kind in the record. */
 void wf_other_learn(const struct wf_fd_ref *of);
 
 #endif

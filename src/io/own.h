@@ -4,7 +4,7 @@
 #ifndef WF_IO_OWN_H
 #define WF_IO_OWN_H
 
-/* As weft_close, which leaves such a one alone. */
+/* Like weft_close, but for a descriptor of the library's own, which weft_close refuses to close. */
 void wf_close_own(int fd);
 
 #endif

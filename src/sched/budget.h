@@ -1,12 +1,12 @@
 /*
- * sched/budget.h: how much a fiber may do before it lets others run, if none of its calls has to wait.
+ * sched/budget.h: how much a fiber whose calls never have to wait may do before it lets others run.
  *
- * Each call takes units from the thread's budget at its end, when the caller has its result. (If a call gave way at its
+ * Each call takes units from the thread's budget at its end, when the caller has its result. (If a call yielded at its
  * beginning, another fiber could close the descriptor that the caller has just found open.) When the budget is used up,
- * a new one begins, and the fiber reads the counter: if the worker has not looked around for the scheduler's
- * look_every, the fiber gives way. So a fiber whose calls all succeed at once runs on for about that long. A fiber
- * whose calls do wait gives way needlessly once in a while. The budget belongs to the thread, so that no switch has to
- * fill it.
+ * a new budget begins, and the fiber reads the counter. If more than the scheduler's look_every has passed since the
+ * worker last looked around, the fiber yields. So a fiber whose calls all succeed at once runs on for about that long.
+ * A fiber whose calls do wait yields needlessly once in a while. The budget belongs to the thread, so that no switch
+ * has to fill it.
  */
 #ifndef WF_SCHED_BUDGET_H
 #define WF_SCHED_BUDGET_H
@@ -23,13 +23,13 @@ enum {
     WF_COST_SHIFT = 13, /* and one more for each 8 KB */
 };
 
-/* The budget is used up: begins a new one. True: the calling fiber is to give way now (weft_yield). */
+/* The budget is used up: begins a new one. True: the calling fiber must yield now (weft_yield). */
 WF_COLD bool wf_budget_ends(void);
 
-/* The same, and gives way. */
+/* The same, and yields if it must. */
 WF_COLD void wf_budget_share(void);
 
-/* What a call on a descriptor costs. n is its result: the bytes that it has moved, or an error. */
+/* The cost of a call on a descriptor. n is its result: the bytes that it has moved, or an error. */
 static inline uint32_t wf_cost_io(ptrdiff_t n)
 {
     return (uint32_t)(WF_COST_IO + (n >> WF_COST_SHIFT));
@@ -46,9 +46,9 @@ static inline bool wf_budget_take(struct wf_thread *t, uint32_t cost)
 }
 
 /*
- * For the end of a call that did not have to wait. It must be the call's last step: the fiber may go on on another
- * thread after it. `may`: the call was allowed to wait. The call has been on this thread all the time: even a fiber
- * that a time slice put back does not move, as that happens only under a policy.
+ * For the end of a call that did not have to wait. It must be the call's last step: after it the fiber may resume on
+ * another thread. `may`: the call was allowed to wait. The whole call has run on this thread: a time slice may have
+ * made the fiber yield, but only under a policy, and there fibers do not move.
  */
 static inline void wf_budget_spend(uint32_t cost, bool may)
 {

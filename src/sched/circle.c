@@ -10,8 +10,8 @@
 
 struct link {
     uintptr_t fiber; /* its record */
-    uintptr_t next;  /* the fiber that it waits for; 0: none in particular */
-    size_t round;    /* the first walk that came by here; 0: none */
+    uintptr_t next;  /* the fiber that it waits for; 0: no particular fiber */
+    size_t round;    /* the first walk that visited this link; 0: none */
     struct wf_awaited awaited;
 };
 
@@ -49,8 +49,8 @@ static void find_next(struct links *l)
 }
 
 /*
- * Walks from each fiber to the one that it waits for, and so on, until a fiber that a walk has seen before. If that was
- * this walk, there is a circle.
+ * Each walk goes from a fiber to the fiber that it waits for, and so on, until it meets a fiber that a walk has visited
+ * before. If the same walk has visited it, there is a circle.
  */
 static bool walk_all(struct links *l)
 {

@@ -1,13 +1,13 @@
 /*
- * sched/debug.h: what debug builds (WEFT_DEBUG) check beside exact return codes; docs/decisions/0028. Each finding is
- * a line on standard error that names the fiber, says where it was spawned, and says what to do. Misuse that would
- * corrupt memory later aborts the program. In other builds these functions are empty macros.
+ * sched/debug.h: the checks that debug builds (WEFT_DEBUG) make beside exact return codes; docs/decisions/0028. Each
+ * finding is a line on standard error that names the fiber, says where it was spawned, and says what to do. Misuse that
+ * would corrupt memory later aborts the program. In other builds these functions are empty macros.
  *
  *      wf_debug_handle      the handle of a fiber that was joined, or was detached and has ended       aborts
  *      wf_debug_end         a fiber ends and holds a lock, or fibers wait for an object on its stack   aborts
- *      wf_debug_linked      an object was overwritten or freed while somebody waited for it            aborts
- *      wf_debug_busy        a channel is to be freed while somebody waits for it                       goes on
- *      wf_debug_ran         a fiber has computed while others of its worker were kept waiting          goes on
+ *      wf_debug_linked      an object was overwritten or freed while a fiber or thread waited for it   aborts
+ *      wf_debug_busy        the program frees a channel while a fiber or thread waits for it           goes on
+ *      wf_debug_ran         a fiber computed and kept other fibers of its worker waiting               goes on
  */
 #ifndef WF_SCHED_DEBUG_H
 #define WF_SCHED_DEBUG_H
@@ -24,12 +24,12 @@ struct wf_worker;
 #if WF_DEBUG && !defined(WF_EXPLORE)
 
 /*
- * A public function was given this handle, which may be NULL: aborts if its fiber is gone. The record says so as long
- * as it is set apart (fiber/pool.h).
+ * A public function was given this handle, which may be NULL: aborts if its fiber is gone. The record tells that its
+ * fiber is gone as long as the record is set apart (fiber/pool.h).
  */
 void wf_debug_handle(const char *function, const weft_fiber *f);
 
-/* Sets the record *f apart, which becomes free. *f is then a record to reuse instead; true: there is none yet. */
+/* The record *f becomes free: sets it apart, and makes *f an older record to reuse. True: there is none yet. */
 bool wf_debug_keeps(weft_fiber **f);
 
 /* The calling fiber has taken a lock that only it can release, or is about to release it. */
@@ -39,23 +39,23 @@ void wf_debug_unlocked(const void *object);
 /* The calling fiber's function has returned; its stack is still there. */
 void wf_debug_end(weft_fiber *f);
 
-/* A fiber begins, or ends, a wait for an object, of which `in` is a part; f NULL: a plain thread. */
+/* A fiber begins, or ends, a wait for an object; `in` points into that object. f NULL: a plain thread. */
 void wf_debug_wait_begin(weft_fiber *f, const void *in);
 void wf_debug_wait_end(weft_fiber *f);
 
-/* A channel that somebody waits for is to be freed. */
+/* The program frees a channel that a fiber or thread waits for. */
 WF_COLD void wf_debug_busy(const char *function, const void *object);
 
-/* f can run from now on; may be NULL. The thread that makes it ready calls this. */
+/* f, which may be NULL, can run from now on. The thread that makes it ready calls this. */
 void wf_debug_ready(weft_fiber *f);
 
-/* On the worker's thread: `f` gets a turn, and its turn is over. */
+/* Called on the worker's thread: when f gets a turn, and when its turn is over. */
 void wf_debug_runs(struct wf_worker *w, const weft_fiber *f);
 void wf_debug_ran(struct wf_worker *w, weft_fiber *f);
 
 WF_COLD WF_NORETURN void wf_debug_not_linked(const struct wf_waiter *w);
 
-/* w leaves its list. `before` and `after` are what its neighbours, or the ends of the list, point to: w itself. */
+/* w leaves its list. `before` and `after` are the pointers of its neighbours, or of the list's ends: both must be w. */
 static inline void wf_debug_linked(const struct wf_waiter *w, const struct wf_waiter *before,
                                    const struct wf_waiter *after)
 {

@@ -1,6 +1,6 @@
 /*
- * sched/finish.h: what the library has to do after a user's callback, even if the callback does not return because it
- * ends its fiber (pthread_exit under libweft-hook, by weft_hook_end).
+ * sched/finish.h: steps that the library has to take after a user's callback, even if the callback does not return: it
+ * may end its fiber (pthread_exit under libweft-hook, by weft_hook_end).
  *
  *      struct wf_finish step;
  *      wf_finish_begin(&step, fn, arg);
@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "fiber/fiber.h"
 
-/* In a fiber's flags, where no flag of weft_attr is: `finish` is valid. */
+/* In a fiber's flags, in a bit that no flag of weft_attr uses: `finish` is valid. */
 enum { WF_HAS_FINISH = 1 << 7 };
 
 struct wf_finish {
@@ -35,7 +35,7 @@ static inline void wf_finish_set(weft_fiber *f, struct wf_finish *first)
     f->flags = (uint16_t)(first ? f->flags | WF_HAS_FINISH : f->flags & ~WF_HAS_FINISH);
 }
 
-/* In a fiber. */
+/* Call in a fiber. */
 static inline void wf_finish_begin(struct wf_finish *step, void (*fn)(void *arg), void *arg)
 {
     weft_fiber *f = wf_thread_now()->fiber;

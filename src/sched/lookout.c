@@ -21,7 +21,7 @@ bool wf_lookout_sees_offer(const struct wf_worker *w)
     return false;
 }
 
-/* Counts of offers tell too, not only present offers: most are gone before the worker that they wake comes to look. */
+/* A changed count of offers is news too: most offers are gone before the worker that they wake comes to look. */
 static bool sees_news(const struct wf_worker *w)
 {
     const weft_sched *s = w->sched;
@@ -47,7 +47,7 @@ void wf_lookout_end(struct wf_worker *w)
 {
     w->lookout = false;
     w->ripe = NULL;
-    wf_store_release(&w->sched->lookout, 0); /* pairs with wf_lookout_begin: of what was seen */
+    wf_store_release(&w->sched->lookout, 0); /* pairs with wf_lookout_begin: hands over the seen_ fields */
 }
 
 enum wf_sight wf_lookout_look(struct wf_worker *w)

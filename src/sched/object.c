@@ -43,8 +43,9 @@ void wf_window_close(struct wf_window *w)
 }
 
 /*
- * Reads a word by an event descriptor, which adds up the words that are written to it: the kernel copies the word, and
- * fails if the memory is not there. These are bare system calls, as ThreadSanitizer would take the look for a race.
+ * Reads a word through an event descriptor, which adds up the words that are written to it. The kernel copies the word,
+ * and the write fails if the memory is not there. These are bare system calls, because ThreadSanitizer would report the
+ * read as a race.
  */
 static bool see(const struct wf_window *w, const void *at, uint64_t *word)
 {

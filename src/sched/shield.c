@@ -1,5 +1,5 @@
 /*
- * sched/shield.c: see shield.h. The fiber that is concerned calls these functions, or its worker while the fiber waits.
+ * sched/shield.c: see shield.h. Only the fiber itself calls these functions, or its worker while the fiber waits.
  */
 #include "sched/shield.h"
 

@@ -5,14 +5,14 @@
  *  - shields (weft_shield_begin), which the program opens. A shield has a deadline.
  *
  * Both have the same effect: a deaf fiber waits in the phase WF_DEAF or WF_DEAF_PARKED, which a cancel leaves alone
- * (fiber/sleeper.h). If the shield's deadline is before the wait's, the fiber's timer is in the wheel for the shield's.
- * When that time comes, the worker turns the phase into WF_WAITING or WF_PARKED, and then looks whether the fiber was
- * cancelled (wf_sleeper_listens).
+ * (fiber/sleeper.h). If the shield's deadline is before the wait's deadline, the fiber's timer in the wheel is set to
+ * the shield's deadline. At that time the worker turns the phase into WF_WAITING or WF_PARKED, and then checks whether
+ * the fiber was cancelled (wf_sleeper_listens).
  *
  * A single shield is in the fiber's record, so that it needs no memory. Several shields are in an array, each with the
- * earlier of its own deadline and the next outer one's.
+ * earlier of its own deadline and the deadline of the next outer shield.
  *
- * Only the fiber changes any of this; its worker looks while the fiber waits.
+ * Only the fiber changes these fields; its worker reads them while the fiber waits.
  */
 #ifndef WF_SCHED_SHIELD_H
 #define WF_SCHED_SHIELD_H
@@ -23,13 +23,13 @@
 #include "base/compiler.h"
 #include "fiber/fiber.h"
 
-/* The deadlines of shields that are open, outermost first. */
+/* The deadlines of the open shields, outermost first. */
 struct wf_shields {
     uint32_t count, room;
     int64_t until[];
 };
 
-/* Begins a section, or ends it: `was` is what wf_section_begin returned. */
+/* Begins a section, and ends it. `was`: what wf_section_begin returned, whether the fiber was in a section before. */
 static inline bool wf_section_begin(weft_fiber *f)
 {
     bool was = f->deaf & WF_DEAF_SECTION;
@@ -43,13 +43,13 @@ static inline void wf_section_end(weft_fiber *f, bool was)
         f->deaf &= (uint8_t)~WF_DEAF_SECTION;
 }
 
-/* With f->deaf not 0: until when f is deaf; INT64_MAX: as long as its section lasts. */
+/* Call only if f->deaf is not 0. The time until which f is deaf; INT64_MAX: as long as its section lasts. */
 WF_COLD int64_t wf_deaf_until(const weft_fiber *f);
 
-/* With f->deaf not 0: whether f is deaf now. */
+/* Call only if f->deaf is not 0. Whether f is deaf now. */
 WF_COLD bool wf_is_deaf(const weft_fiber *f);
 
-/* f ends: drops the sections and shields that it has not ended. */
+/* The fiber f ends: drops the sections and shields that f has left open. */
 WF_COLD void wf_shield_drop(weft_fiber *f);
 
 #endif

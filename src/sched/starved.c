@@ -13,10 +13,10 @@
 enum {
     FEWEST_TRIES = 16, /* so many of `others` may fail before the next pause. If none fails, twice as many next time */
     MOST_TRIES = 4096,
-    AT_ONCE = 64, /* a thief takes at most so many from another worker */
+    AT_ONCE = 64, /* a thief takes at most so many fibers from another worker */
 };
 
-/* Whether this worker was named for its first turn. */
+/* Whether a submit has named this worker for f's first turn. */
 static bool is_named(const struct wf_worker *w, const weft_fiber *f)
 {
     return !f->coro && !f->bound && wf_load(&f->home) == w;
@@ -49,7 +49,7 @@ static struct wf_starved_size *find(struct wf_worker *w, const weft_fiber *f)
     return NULL;
 }
 
-/* The same; if there is none, begins one, unless all lists are in use. */
+/* Like find, but begins a list if there is none, unless all lists are in use. */
 static struct wf_starved_size *find_or_begin(struct wf_worker *w, const weft_fiber *f)
 {
     struct wf_starved_size *known = find(w, f);
@@ -64,7 +64,7 @@ static struct wf_starved_size *find_or_begin(struct wf_worker *w, const weft_fib
     return NULL;
 }
 
-/* After a change of the lists: counts anew, and unlocks. */
+/* Call after a change of the lists: recounts `active` and `movable`, and unlocks. */
 static void unlock(struct wf_starved *s)
 {
     uint32_t active = s->others.first != NULL;
@@ -87,7 +87,7 @@ static void push_first(struct wf_fifo *q, weft_fiber *f)
     wf_store(&q->count, q->count + 1);
 }
 
-/* Lets the first of a list try, unless one of that list is trying. guarded by: starved.lock */
+/* Lets the first fiber of a list try, unless a fiber of that list is trying. guarded by: starved.lock */
 static void take_first(struct wf_starved_size *l, struct wf_fifo *ready)
 {
     if (l->trying || !l->list.first)
@@ -102,7 +102,7 @@ static void take_others(struct wf_starved *s, size_t most, struct wf_fifo *ready
         wf_fifo_push(ready, wf_fifo_pop(&s->others));
 }
 
-/* Makes them ready to try here, where no thief can take them. */
+/* Makes the fibers ready to try on this worker, where no thief can take them. */
 static void make_ready(struct wf_worker *w, struct wf_fifo *ready)
 {
     w->starved.freed += ready->count;
@@ -141,7 +141,7 @@ bool wf_starved_waits(struct wf_worker *w, weft_fiber *f)
 void wf_starved_failed(struct wf_worker *w, weft_fiber *f)
 {
     struct wf_starved *s = &w->starved;
-    wf_worker_drop_spare(w); /* else a newcomer could take it, and overtake those that wait */
+    wf_worker_drop_spare(w); /* else a newcomer could take it, and overtake the fibers that wait */
     wf_store(&f->state, WEFT_FIBER_READY);
     wf_lock(&s->lock);
     struct wf_starved_size *l = find_or_begin(w, f);
@@ -153,7 +153,7 @@ void wf_starved_failed(struct wf_worker *w, weft_fiber *f)
         s->tries -= s->tries > 0;
     }
     int64_t now = wf_clock_now();
-    if (s->again_at <= now) /* one that fails again and again does not put off the others */
+    if (s->again_at <= now) /* a fiber that fails again and again does not delay the others */
         s->again_at = now + PAUSE_NS;
     w->round |= WF_ROUND_TIMED;
     bool moves = l && l->moves;
@@ -229,7 +229,7 @@ size_t wf_starved_freed(struct wf_worker *w)
     return freed;
 }
 
-/* From one worker. */
+/* Takes fibers that may move from one worker. */
 static struct wf_fifo take_movable(struct wf_starved *s)
 {
     struct wf_fifo taken = {0};

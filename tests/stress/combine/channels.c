@@ -1,6 +1,6 @@
 /*
- * combine/channels.c: messages over channels. Every message arrives once, those of one sender over one channel in their
- * order, also if senders and receivers are cancelled and choose among channels.
+ * combine/channels.c: messages over channels. Every message arrives once, and the messages of one sender over one
+ * channel arrive in order, even if senders and receivers are cancelled and select among channels.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/choices.c: what weft_select chooses, and what may be done with a channel right after the last message. A select
- * that waits is as fair as one that does not, also among several cases of one channel.
+ * combine/choices.c: which case weft_select chooses, and what a program may do with a channel right after the last
+ * message. A select that waits is as fair as a select that does not, even among several cases of one channel.
  */
 #include "stress/combine/combine.h"
 

@@ -1,9 +1,10 @@
 /*
- * combine/closing.c: weft_close of a descriptor that others read, write and wait for, and whose number is used again at once.
- * Each of them gets what there was, or -EBADF; nobody touches the descriptor that has the number next.
+ * combine/closing.c: weft_close of a descriptor that other fibers and threads read, write and wait for. The number is
+ * used again at once. Each of the others gets the bytes that were there, or -EBADF. None of them touches the descriptor
+ * that has the number next.
  *
- * A number is not used after it was closed, as in any program: the closer sets a flag, and then waits until each of the
- * others is inside of a call, or has to look at the flag before the next one.
+ * As in any correct program, no call begins on the number after it was closed: the closer sets a flag, and then waits
+ * until each of the others is inside a call, or must check the flag before its next call.
  */
 #include "stress/combine/combine.h"
 

@@ -1,18 +1,20 @@
 /*
  * tests/stress/combine/combine.h: what the scenes of the combined stress test share.
  *
- * A seed makes a plan: schedulers with their workers, drivers and policies, and a set of scenes. A scene is a small random
- * program over one part of the public API that checks itself. The scenes of a round share the schedulers, the descriptor
- * numbers and the helpers, and so disturb each other. All of it uses the public headers alone, as a user's program does.
+ * A seed makes a plan: schedulers with their workers, drivers and policies, and a set of scenes. A scene is a small
+ * random program over one part of the public API, and checks itself. The scenes of a round share the schedulers, the
+ * descriptor numbers and the helpers, and so disturb each other. The test uses only the public headers, as a user's
+ * program does.
  *
  *      main.c        rounds, seeds, totals
- *      world.c       a round's plan: schedulers, pools, scenes, and what must be left at its end
- *      watchdog.c    ends the program when a scene stands still; failures; SIGPIPE
+ *      world.c       a round's plan: schedulers, pools, scenes, and the checks at its end
+ *      watchdog.c    ends the program when a scene makes no progress; failures; SIGPIPE
  *      kinds.c       pairs of descriptors of every kind, patterned bytes
  *      the others    scenes, each named in the table of world.c
  *
- * A number of a descriptor is private (struct scene, numbers) or it is the lowest free one, which every scene may get. Only
- * with private numbers may a scene close twice, or replace one descriptor by another: no other scene can get them.
+ * A descriptor number is either private to a scene (struct scene, numbers), or the lowest free number, which every
+ * scene may get. Only with private numbers may a scene close twice, or replace one descriptor by another: no other
+ * scene can get them.
  */
 #ifndef TESTS_STRESS_COMBINE_H
 #define TESTS_STRESS_COMBINE_H
@@ -54,32 +56,32 @@ struct home {
     unsigned workers;
     const weft_policy *policy;
     int io, dispatch;
-    weft_stacks *pools[MOST_WORKERS]; /* one for each worker: a pool is for one thread */
+    weft_stacks *pools[MOST_WORKERS]; /* one pool for each worker: only one thread may use a pool */
     pid_t threads[MOST_WORKERS];      /* the kernel's ids of the workers */
 };
 
 struct world;
 
-/* A scene that is being played. */
+/* A scene while it runs. */
 struct scene {
     const struct act *act; /* const */
     struct world *world;   /* const */
     struct home *home;     /* const: where its first fiber runs */
-    int numbers;           /* const: the first of PRIVATE_NUMBERS descriptor numbers that are this scene's alone */
-    unsigned steps;        /* const: how many steps it plays */
+    int numbers;           /* const: the first of PRIVATE_NUMBERS descriptor numbers that only this scene uses */
+    unsigned steps;        /* const: how many steps it runs */
     uint64_t random;       /* owner: its first fiber */
-    uint64_t operations;   /* atomic: did() adds; the watchdog looks whether there are more */
+    uint64_t operations;   /* atomic: did() adds; the watchdog checks that the count rises */
     int over;              /* flag */
     weft_fiber *fiber;     /* owner: the round's first fiber */
     uint64_t last;         /* owner: the watchdog */
-    unsigned still;        /* owner: the watchdog: how often it found no more operations */
+    unsigned still;        /* owner: the watchdog: how many of its checks in a row found no new operation */
 };
 
-/* What a scene is made of: a name, and one step of it, which is repeated. */
+/* A kind of scene: its name, and its step, which is repeated. */
 struct act {
     const char *name;
     void (*step)(struct scene *s);
-    bool alone; /* at most one scene of a round */
+    bool alone; /* a round has at most one such scene */
 };
 
 struct world {
@@ -95,7 +97,7 @@ extern struct world world;
 
 /* ---- world.c ---- */
 
-/* Plays the round of a seed. Returns the number of operations. */
+/* Runs the round of a seed. Returns the number of operations. */
 uint64_t play_round(uint64_t seed);
 /* How many fibers and descriptors the process has. */
 int count_fibers(void);
@@ -105,14 +107,14 @@ int count_descriptors(void);
 
 void watchdog_start(void);
 void watchdog_end(void);
-/* How often SIGPIPE was raised. */
+/* How many times SIGPIPE was raised. */
 int signals_of_pipes(void);
-/* Around every change of `world` that the watchdog must not see half done. */
+/* Call these around every change of `world` that the watchdog must not see half done. */
 void lock_plan(void);
 void unlock_plan(void);
-/* What the round is: printed once with the first failure. */
+/* Prints the plan of the round; called once, with the first failure. */
 void describe_round(FILE *to);
-/* A part outside of every scene does something that must end, and has ended. */
+/* A part that belongs to no scene begins something that must end (its name), or has ended it (NULL). */
 void watch_solo(const char *name);
 
 /* Records a failure of a scene; printf-like. */
@@ -133,9 +135,9 @@ void wrong_at(const struct scene *s, const char *file, int line, const char *fmt
 
 /* ---- help.c: choices, flags, waiting, fibers ---- */
 
-/* A sequence of its own for a part of a scene. */
+/* The seed of a new random sequence, for a part of a scene. */
 uint64_t new_random(uint64_t *random);
-/* The next choice among n. */
+/* The next random number below n. */
 unsigned pick(uint64_t *random, unsigned n);
 
 static inline bool chance(uint64_t *random, unsigned of)
@@ -168,31 +170,31 @@ static inline void *ptr(intptr_t n)
     return (void *)n;
 }
 
-/* Lets others go on. It sleeps, as under some policies a fiber that only yields keeps costlier ones from running. */
+/* Lets other fibers run. It sleeps: under some policies a fiber that only yields keeps costlier fibers from running. */
 void breathe(void);
 
-/* Goes on when the condition holds; the watchdog sees to it that this comes to an end. */
+/* Waits until the condition holds. If it never does, the watchdog ends the program. */
 #define AWAIT(cond)                                                                                                    \
     do {                                                                                                               \
         while (!(cond))                                                                                                \
             breathe();                                                                                                 \
     } while (0)
 
-/* Now, in the past, soon, or never. */
+/* A random deadline: now, in the past, soon, or never. */
 weft_time some_deadline(uint64_t *random);
-/* Checks that a call failed with its deadline for a reason: true for -EAGAIN, -ETIMEDOUT and -ECANCELED that are right. */
+/* True if rc is -EAGAIN, -ETIMEDOUT or -ECANCELED. Checks that a call with this deadline may fail with that code. */
 bool gave_up_rightly(const struct scene *s, ptrdiff_t rc, weft_time deadline);
-/* Sleeps up to `us`, and checks that this is not too short. */
+/* Sleeps for up to `us` microseconds, and checks that the sleep was not too short. */
 void nap(const struct scene *s, uint64_t *random, unsigned us);
 
 struct home *some_home(struct scene *s, uint64_t *random);
-/* Attributes of a fiber at a home: bound, moving, on a shared stack, with a priority and so on. */
+/* Random attributes for a fiber of this scheduler: bound, moving, on a shared stack, with a priority and so on. */
 weft_attr some_attr(const struct home *h, uint64_t *random);
-/* Starts a fiber with such attributes at the scene's home or at another; NULL with `out` NULL. */
+/* Starts a fiber with such attributes on the scene's scheduler or on another one. `out` may be NULL. */
 void start(struct scene *s, weft_fiber **out, uint64_t *random, weft_fn *fn, void *arg);
 void *ended(struct scene *s, weft_fiber *f);
 pthread_t new_thread(struct scene *s, void *(*fn)(void *), void *arg);
-/* Waits for the flag without blocking a worker, then joins. */
+/* Waits for the flag without blocking a worker, then joins the thread. */
 void join_thread(pthread_t t, const int *over);
 
 static inline bool is_parked(const weft_fiber *f)
@@ -213,15 +215,15 @@ enum kind {
     UNIX_DGRAM,
     UNIX_SEQPACKET,
     TCP,
-    STREAMS_END,         /* those before it carry bytes from b to a */
+    STREAMS_END,         /* the kinds before it carry bytes from b to a */
     EVENT = STREAMS_END, /* an eventfd, a and b are the same file */
     REGULAR,             /* a file without a name */
-    LISTENER,            /* a UNIX socket that listens, and nobody comes */
+    LISTENER,            /* a UNIX socket that listens, to which no client connects */
     NULL_DEVICE,         /* /dev/null */
     KINDS
 };
 
-/* Two ends: what is written to b is read from a. A kind with one end has b = -1. */
+/* Two ends: bytes that are written to b are read from a. A kind with one end has b = -1. */
 struct ends {
     enum kind kind;
     int a, b;
@@ -241,33 +243,33 @@ static inline bool keeps_records(enum kind k)
 
 /* Makes the ends of a kind, blocking or not. */
 struct ends make_ends(struct scene *s, enum kind k, uint64_t *random);
-/* Moves a descriptor to a number that nothing is open under. */
+/* Moves a descriptor to a number that is not open. */
 void move_to(struct scene *s, int *fd, int number);
 void close_ends(struct scene *s, struct ends *e);
 
-/* Every byte of a stream depends on its key and its place. */
+/* Fills the bytes of a stream: each depends on the stream's key and on its place. */
 void fill(unsigned char *bytes, size_t n, uint64_t key, uint64_t place);
-/* The first place where they differ, or n. */
+/* The first byte that is not what fill() would write; n: there is none. */
 size_t differs_at(const unsigned char *bytes, size_t n, uint64_t key, uint64_t place);
 
-/* ---- flows.c: one read or write, by any of the calls that there are ---- */
+/* ---- flows.c: one read or write, by a random call ---- */
 
 struct call {
     struct scene *scene;
     enum kind kind;
     int fd;
     uint64_t random;
-    const char *name; /* of the last call */
-    int file;         /* what is sent, from its start: for weft_sendfile; -1: there is none */
+    const char *name; /* the name of the last call */
+    int file;         /* for weft_sendfile: a file with the bytes of the stream, from its start; -1: there is none */
 };
 
-/* Reads up to `room` bytes; *moved were read, also on failure. What it only looked at is checked with key and place. */
+/* Reads up to `room` bytes; *moved bytes were read, even on failure. Checks the bytes of a peek by key and place. */
 ptrdiff_t read_somehow(struct call *c, unsigned char *bytes, size_t room, size_t *moved, weft_time deadline,
                        uint64_t key, uint64_t place);
-/* Writes up to n bytes, which are those at `place`; *moved were written, also on failure. */
+/* Writes up to n bytes, which are the bytes at `place`; *moved bytes were written, even on failure. */
 ptrdiff_t write_somehow(struct call *c, unsigned char *bytes, size_t n, size_t *moved, weft_time deadline,
                         uint64_t place);
-/* Room for what a read of this kind may bring, and a length for a write. */
+/* A random size of a buffer that is large enough for a read of this kind, and a random length for a write. */
 size_t some_room(const struct call *c, uint64_t *random);
 size_t some_length(const struct call *c, uint64_t *random);
 
@@ -282,16 +284,16 @@ void step_order(struct scene *s);    /* scheds.c: one worker starts in the order
 void step_nursery(struct scene *s);  /* scheds.c: schedulers that come and go; stops at a deadline */
 void step_caller(struct scene *s);   /* scheds.c: a thread that is worker 0 */
 void step_post(struct scene *s);     /* channels.c: messages are conserved */
-void step_choice(struct scene *s);   /* channels.c: selects are fair, channels are freed at once */
+void step_choice(struct scene *s);   /* choices.c: selects are fair, channels are freed at once */
 void step_locks(struct scene *s);    /* locks.c: one owner at a time */
 void step_signals(struct scene *s);  /* meetings.c: events, waitgroups, once, barriers, conditions */
 void step_timers(struct scene *s);   /* timers.c */
 void step_watches(struct scene *s);  /* watches.c */
 void step_hangups(struct scene *s);  /* hangups.c: weft_cancel_on_hangup */
 void step_stream(struct scene *s);   /* streams.c: bytes are conserved */
-void step_closing(struct scene *s);  /* closing.c: weft_close against readers, the number is reused at once */
-void step_reuse(struct scene *s);    /* reuse.c: a number that is closed and used again, over and over */
-void step_swap(struct scene *s);     /* swaps.c: kinds follow each other under one number */
+void step_closing(struct scene *s);  /* closing.c: weft_close races with readers, and the number is reused at once */
+void step_reuse(struct scene *s);    /* reuse.c: a number is closed and used again, over and over */
+void step_swap(struct scene *s);     /* swaps.c: descriptors of different kinds follow each other under one number */
 void step_ready(struct scene *s);    /* readiness.c: weft_wait_fd and weft_poll tell the truth */
 void step_service(struct scene *s);  /* servers.c: dial and serve */
 void step_files(struct scene *s);    /* files.c */
@@ -299,7 +301,7 @@ void step_offload(struct scene *s);  /* files.c */
 void step_fork(struct scene *s);     /* processes.c */
 void step_children(struct scene *s); /* processes.c: weft_wait_child, weft_wait_signal */
 
-/* solo.c: what can be played only while no scene is: limits of the process, numbers that are closed twice. */
+/* solo.c: tests that can run only while no scene does: limits of the process, numbers that are closed twice. */
 void play_solo(uint64_t *random);
 
 #endif

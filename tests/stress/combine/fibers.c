@@ -1,6 +1,6 @@
 /*
- * combine/fibers.c: fibers that start others, join, detach and cancel them; tokens of weft_park; fibers that are given to a
- * worker by name. Each child runs once and its value arrives; a fiber stays on its worker unless it may move.
+ * combine/fibers.c: fibers that start other fibers, and join, detach and cancel them; tokens of weft_park; submits that
+ * name a worker. Each child runs once and its value arrives; a fiber stays on its worker unless it may move.
  */
 #include "stress/combine/combine.h"
 

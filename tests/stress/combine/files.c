@@ -1,6 +1,6 @@
 /*
- * combine/files.c: files that several fibers write and read at their own places, spliced and copied; and calls on helper
- * threads, each of which runs once or not at all, and whose argument is released once.
+ * combine/files.c: several fibers write and read files at their own places, and splice and copy them. Calls run on
+ * helper threads: each call runs once or not at all, and its argument is released once.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/flows.c: one read or write of a stream by any of the calls that there are. The caller knows the stream's key and
- * place, and judges what comes back.
+ * combine/flows.c: one read or write of a stream, by a random call of the library. The caller knows the stream's key
+ * and place, and checks the result.
  */
 #include "stress/combine/combine.h"
 

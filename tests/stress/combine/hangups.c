@@ -1,5 +1,5 @@
 /*
- * combine/hangups.c: fibers that a hangup of their client cancels, beside such as have ended before, were replaced, or had it taken
+ * combine/hangups.c: weft_cancel_on_hangup. Some fibers end before the hangup, some subscriptions are replaced or taken
  * back. A fiber is cancelled if its client is gone, and for no other reason.
  */
 #include "stress/combine/combine.h"

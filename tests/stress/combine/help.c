@@ -1,5 +1,5 @@
 /*
- * combine/help.c: choices, waiting and fibers for the scenes. Any thread or fiber may call any of it.
+ * combine/help.c: helpers of the scenes: random choices, waiting, fibers. Any thread or fiber may call them.
  */
 #include "stress/combine/combine.h"
 

@@ -1,5 +1,5 @@
 /*
- * combine/kinds.c: descriptors of every kind, made by the system's calls, and the bytes that go through them.
+ * combine/kinds.c: makes descriptors of every kind, by system calls, and the bytes that go through them.
  */
 #include "stress/combine/combine.h"
 

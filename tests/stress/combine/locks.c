@@ -1,6 +1,6 @@
 /*
- * combine/locks.c: mutexes, read-write locks and semaphores between fibers of several schedulers and threads. What a lock
- * guards is plain memory: ThreadSanitizer sees who touches it without the lock.
+ * combine/locks.c: mutexes, read-write locks and semaphores between threads and fibers of several schedulers. Each lock
+ * guards plain memory, so ThreadSanitizer reports any access without the lock.
  */
 #include "stress/combine/combine.h"
 

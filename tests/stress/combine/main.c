@@ -1,12 +1,14 @@
 /*
- * All of the public API at once: seeds make rounds (combine.h says of what), one after another, until the time is over.
+ * Tests all of the public API at once. Each seed makes a round (combine.h says how), and rounds follow each other until
+ * the time is over.
  *
- * WEFT_COMBINE_SECONDS   how long all of it takes
- * WEFT_COMBINE_SEED      plays the round of this seed again and again; without it the seeds are WEFT_SEED, WEFT_SEED + 1, ...
- * WEFT_COMBINE_SCENES    the scenes that may be played: "swap,ready", or "-swap,-ready" for all others
- * WEFT_IO                one driver for all schedulers of the plan, which otherwise chooses for each
+ * WEFT_COMBINE_SECONDS   how long the test runs
+ * WEFT_COMBINE_SEED      runs the round of this seed again and again; by default the seeds are WEFT_SEED,
+ *                        WEFT_SEED + 1, and so on
+ * WEFT_COMBINE_SCENES    the scenes that may run: "swap,ready", or "-swap,-ready" for all others
+ * WEFT_IO                the driver of all schedulers; by default the plan chooses one for each scheduler
  *
- * A seed repeats the plan and every choice, not the order of the threads.
+ * A seed repeats the plan and every random choice, but not the order in which the threads run.
  */
 #include "stress/combine/combine.h"
 

@@ -1,5 +1,6 @@
 /*
- * combine/meetings.c: events, waitgroups, once, barriers and conditions: nobody passes before its time, nobody is forgotten.
+ * combine/meetings.c: events, waitgroups, once, barriers and conditions. No waiter passes too early, and no waiter is
+ * forgotten.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/processes.c: forks of a fiber beside everything else, children that are waited for, and signals. The child of a
- * fork checks that its one fiber goes on, and ends by itself within seconds.
+ * combine/processes.c: fibers fork while other scenes run, wait for children, and wait for signals. The child of a fork
+ * checks that its one fiber goes on, and ends by itself within seconds.
  */
 #include "stress/combine/combine.h"
 

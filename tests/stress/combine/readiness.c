@@ -1,6 +1,6 @@
 /*
- * combine/readiness.c: weft_wait_fd and weft_poll tell the truth. One fiber takes what comes, so that what it was told is
- * there must be there; others wait for room on the same descriptor, on other workers.
+ * combine/readiness.c: weft_wait_fd and weft_poll tell the truth. Only one fiber reads, so when a call says that there
+ * are bytes, they must be there. Other fibers, on other workers, wait for room on the same descriptor.
  */
 #include "stress/combine/combine.h"
 

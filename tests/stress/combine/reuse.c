@@ -1,11 +1,12 @@
 /*
- * combine/reuse.c: readers of one number that is closed by weft_close and used again at once, over and over. The number is
- * private, so readers need not know when: a read is of the descriptor that had the number when it began, and gets its
- * bytes, its end, or -EBADF. No other error can be.
+ * combine/reuse.c: fibers read one number that is closed by weft_close and used again at once, over and over. The
+ * number is private, so the readers need not know when it is closed. A read is from the descriptor that had the number
+ * when the read began, and gets that descriptor's bytes, its end, or -EBADF. There must be no other error.
  *
- * Packets of a SOCK_SEQPACKET socket that has the number must not be read late, whatever a read of the socket before had learnt
- * when it was closed. A library that takes the socket for TCP is late once, and then forgets its mistake. As any machine may be
- * slow, the same is measured under a number that nothing was closed under: only many more late packets than there are wrong.
+ * If a SOCK_SEQPACKET socket has the number, its packets must not be read late, whatever a read of the socket before it
+ * had learnt by the close. A library that takes the socket for TCP is late once, and then forgets its mistake. Any
+ * machine may be slow, so the test measures the same under a number that was never closed. It fails only if there are
+ * many more late packets than under that number.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/scheds.c: schedulers that come and go beside the others: one worker that starts fibers in the order in which they
- * came, stops at a deadline, second starts, and threads that are worker 0 themselves.
+ * combine/scheds.c: schedulers that are made and freed while others run: one worker that starts fibers in the order of
+ * their arrival, stops at a deadline, second starts, and threads that are worker 0 themselves.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,7 @@
 /*
- * combine/servers.c: weft_listen, weft_dial and weft_serve. Servers send back what they get; some handlers close their
- * descriptor themselves, and serving ends in each of its ways. What a client sends comes back to it, or the connection ends.
+ * combine/servers.c: weft_listen, weft_dial and weft_serve. Servers send back the bytes that they get. Some handlers
+ * close their descriptor themselves, and serving ends in each of its ways. A client gets back the bytes that it sent,
+ * or its connection ends.
  */
 #include "stress/combine/combine.h"
 

@@ -1,5 +1,5 @@
 /*
- * combine/solo.c: what can be played only while no scene is: limits of the whole process, and numbers of descriptors that
+ * combine/solo.c: tests that can run only while no scene does: limits of the whole process, and descriptor numbers that
  * are closed once too often. Each part makes a small runtime of its own.
  */
 #include "stress/combine/combine.h"

@@ -1,6 +1,7 @@
 /*
- * combine/streams.c: bytes through descriptors of every kind that carries them, with random calls, lengths and deadlines; a
- * fiber that is cancelled is followed by another one. All bytes arrive, once, in their order, and then the end.
+ * combine/streams.c: bytes go through descriptors of every kind that carries bytes, with random calls, lengths and
+ * deadlines. If a fiber is cancelled, another fiber goes on in its place. All bytes arrive, once and in order, and then
+ * the end of the stream.
  */
 #include "stress/combine/combine.h"
 

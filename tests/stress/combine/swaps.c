@@ -1,11 +1,12 @@
 /*
- * combine/swaps.c: descriptors of different kinds follow each other under one number, which the one before leaves by
- * weft_close, by close(2) or dup2(2) that were announced (weft_closing), or without a word. What is known about one must not
- * count for the next: its bytes are right, a write to a socket whose other end has gone raises no signal, and, if the
- * number was left as it should be, what arrives is not read late.
+ * combine/swaps.c: descriptors of different kinds follow each other under one number. Each is closed by weft_close, or
+ * by close(2) or dup2(2), which the test announces (weft_closing) or does not announce. What the library knows about
+ * one descriptor must not count for the next: the bytes of the next are right, and a write to a socket whose other end
+ * has gone raises no signal. If the close was by weft_close or was announced, bytes that arrive are not read late.
  *
- * "Late" is judged with care, as any machine may be slow: a read that was late is repeated with the same choices ten times,
- * and ten times with a fresh number. Only if nearly all of the first and next to none of the second are late it is wrong.
+ * The test judges "late" with care, because any machine may be slow. It repeats a late read ten times with the same
+ * choices, and ten times with a fresh number. It fails only if nearly all of the first ten are late, and almost none of
+ * the second ten.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,7 @@
 /*
- * combine/timers.c: timers that fire once or again and again, with and without an owner that goes, and alarms. Nothing fires
- * early; what fires once does so once, and not at all after a cancel in time; a recurring one never overlaps itself.
+ * combine/timers.c: timers that fire once, recurring timers, timers whose owner goes away, and alarms. No timer fires
+ * early. A timer that fires once does so exactly once, and not at all after a cancel in time. A recurring timer never
+ * overlaps itself.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/watchdog.c: a thread that ends the program when a scene stands still, and the one way to fail. Both print the
- * seed, the plan and the scene.
+ * combine/watchdog.c: a thread that ends the program when a scene makes no progress, and the function that records
+ * every failure. Both print the seed, the plan and the scene.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/watches.c: callbacks on readiness. An event, a delete, a cancel and a close race for each watch, and exactly one of
- * them has it; what a callback is told is so.
+ * combine/watches.c: callbacks on readiness. An event, a delete, a cancel and a close race for each watch, and exactly
+ * one of them wins. The events that a callback gets are true.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * combine/world.c: a round: what its seed makes of it, how it is played, and what must be left when it is over: no fiber,
- * no descriptor. The schedulers run either beside the runtime of weft_run, or without one.
+ * combine/world.c: a round: makes the plan from the seed, runs it, and checks that no fiber and no descriptor is left
+ * at the end. The schedulers run either beside the runtime of weft_run, or without one.
  */
 #include "stress/combine/combine.h"
 
