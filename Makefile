@@ -25,7 +25,7 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/setup run test
 	@tools/test quick
 
-test-full: ## the tests in all other builds (clang, other processors, valgrind), what must hold under the hooks, and the mutants
+test-full: ## the tests in all other builds (clang, other processors, valgrind), and what must hold under the hooks
 	@tools/setup run test full mutants hooks clients
 	@tools/test full
 

@@ -116,7 +116,8 @@ enum {
      * scheduler has several workers: another worker may take them.)
      */
     WEFT_QUEUE = 0,
-    WEFT_DIRECT = 1, /* runs them at once, before what is queued (weft_fifo only) */
+    /* Runs them at once, before what is queued (weft_fifo only). One turn in 16 goes to the fiber that waits longest. */
+    WEFT_DIRECT = 1,
 };
 
 /** What workers wait for descriptors with; the options' `io`. See weft_io_backend() in weft/io.h. */

@@ -61,8 +61,8 @@ typedef void weft_watch_fn(int fd, unsigned events, void *arg);
  *
  * Returns: 0, -EEXIST there is one in this direction (nothing was added), -EPERM it is of a kind that is always ready
  *          (a regular file), -EBADF no descriptor, or it is being closed; -EINVAL other events, or fn NULL outside of a
- *          fiber; -ENXIO, -ESHUTDOWN as weft_go; -ENOMEM. In a fiber also what registering it says, such as -EMFILE;
- *          elsewhere that comes later, as WEFT_FAILED
+ *          fiber; -ENXIO, -ESHUTDOWN as weft_go; -ECANCELED a stop has cancelled all fibers and watches; -ENOMEM. In a
+ *          fiber also what registering it says, such as -EMFILE; elsewhere that comes later, as WEFT_FAILED
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing

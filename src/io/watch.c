@@ -297,6 +297,8 @@ static int add_here(int fd, unsigned events, weft_watch_fn *fn, void *arg)
     struct wf_worker *worker = wf_thread_now()->worker;
     struct wf_fd *e = wf_fd_of(fd);
     struct batch b;
+    if (worker->cancelled_to != 0)
+        return -ECANCELED; /* all watches were cancelled, and a new one would hold up the end of the scheduler */
     int rc = e ? new_batch(&b, fd, events, fn, arg) : wf_fd_none(fd);
     if (rc != 0)
         return rc;

@@ -116,7 +116,7 @@ static void print_object(FILE *to, const struct wf_object *o)
     if (o->holder == WF_HOLDER_ONE) {
         fputs(", held by ", to);
         if (!print_fiber(to, o->by))
-            fputs("a thread, not in a fiber", to);
+            fputs("a thread, or by a fiber that has ended", to);
     }
 }
 

@@ -89,11 +89,23 @@ static inline void push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
         push_last(w, f);
 }
 
+/*
+ * f has come from another worker, and may be hopped to. The cancel of all fibers may have missed it: this worker has
+ * cancelled its fibers already, and f's former worker has not. (A fiber that does not hop gets the bit in run().)
+ */
+static void settle_here(struct wf_worker *w, weft_fiber *f)
+{
+    wf_store(&f->home, w);
+    if (wf_unlikely(w->cancelled_to != 0))
+        wf_or(&f->sleeper.bits, WF_CANCEL);
+}
+
 /* To the queue, from which nobody steals: there it needs no mark, and is free once it has run. */
 static void keep(struct wf_worker *w, weft_fiber *f)
 {
     f->named = 0;
     f->turn = w->turn++;
+    settle_here(w, f);
     wf_fifo_push(&w->queue, f);
 }
 
@@ -189,6 +201,7 @@ void wf_worker_take(struct wf_worker *home, weft_fiber *f)
     weft_sched *s = home->sched;
     wf_store(&f->state, WEFT_FIBER_READY);
     if (here && here->sched == s && (t->fiber || here->works)) {
+        settle_here(here, f);
         if (t->fiber && wf_load(&home->driver.asleep) == WF_UP)
             offer_next(here, f);
         else
@@ -326,10 +339,16 @@ static weft_fiber *pop_from(struct wf_worker *w, struct wf_fifo *from)
     return f;
 }
 
-/* Whether the first of `direct` goes before all others, whoever's turn it is. Every other pass: they hold up nobody. */
+/*
+ * Whether the first of `direct` goes before all others, whoever's turn it is. With WEFT_DIRECT one turn in 16 goes to
+ * the fiber that came first, so that short sleeps cannot hold up all other fibers. Else it is every other turn, and only
+ * in a crowd.
+ */
 static bool goes_first(const struct wf_worker *w)
 {
-    return w->sched->dispatch == WEFT_DIRECT || (w->tick % 2 == 0 && wf_pick_here(w) >= WF_CROWD);
+    if (w->sched->dispatch == WEFT_DIRECT)
+        return w->tick % WF_SLOT_STREAK != 0;
+    return w->tick % 2 == 0 && wf_pick_here(w) >= WF_CROWD;
 }
 
 /* That of the queue and `direct` whose first has come earlier. */

@@ -149,14 +149,23 @@ void wf_stuck_wait_end(weft_sched *s)
     wf_add(&s->endless, (uint32_t)-1);
 }
 
+/* Grows whenever a fiber of the scheduler has run, or another thread has begun to wait. Never 0. */
+static uint64_t phase_of(const weft_sched *s)
+{
+    uint64_t phase = wf_load(&s->endless_ever) + 1;
+    for (unsigned i = 0; i < s->workers; i++)
+        phase += wf_load(&s->worker[i]->counts.switches);
+    return phase;
+}
+
 int64_t wf_stuck_look_idle(struct wf_worker *w, int64_t next)
 {
     weft_sched *s = w->sched;
     if (next <= w->now + WF_STUCK_AFTER || awaits_descriptors(s))
         return next;
     int64_t now = wf_clock_now();
-    uint64_t phase = w->counts.switches + wf_load(&s->endless_ever) + 1;
-    if (phase != w->idle_phase) { /* a fiber has run since, or another thread has begun to wait */
+    uint64_t phase = phase_of(s);
+    if (phase != w->idle_phase) {
         w->idle_phase = phase;
         w->look_after = WF_STUCK_AFTER;
         w->look_at = now + w->look_after;

@@ -204,7 +204,8 @@ WF_ENTRY int weft_timer_free(weft_timer *t)
 
 static bool may_fire_again(const weft_timer *t)
 {
-    return wf_timer_is_pending(t) || (t->state == WF_TIMER_FIRING && t->recurring);
+    return t->in->life != WF_TIMERS_CLOSED && /* else all were cancelled, and this one fires for the last time */
+           (wf_timer_is_pending(t) || (t->state == WF_TIMER_FIRING && t->recurring));
 }
 
 /* It is due at another time. One whose callback runs is armed when that has returned. */

@@ -121,6 +121,43 @@ TEST(so_they_do_under_every_policy)
     CHECK_INT(weft_run(sleeps_and_times, NULL, NULL, &direct), ==, 0);
 }
 
+/* Its time has come again before the others have had their turns. */
+static void *sleeps_briefly(void *arg)
+{
+    int64_t limit = real_now() + AWAIT_SECONDS * WEFT_SEC;
+    while (!seen(&stop) && real_now() < limit) {
+        CHECK_INT(weft_sleep(20 * WEFT_US), ==, 0);
+        compute(10 * WEFT_US);
+    }
+    CHECK(seen(&stop));
+    return arg;
+}
+
+static void *takes_turns_beside_short_sleeps(void *arg)
+{
+    weft_fiber *f[4];
+    weft_timer *t = NULL;
+    int fired = -1;
+    put(&stop, 0);
+    for (int i = 0; i < 4; i++)
+        f[i] = go(sleeps_briefly, NULL);
+    CHECK_INT(weft_timer_new(&t, WEFT_MS, false, NULL, notes, &fired), ==, 0);
+    for (int i = 0; i < 100; i++)
+        weft_yield();
+    noted(&fired);
+    put(&stop, 1);
+    for (int i = 0; i < 4; i++)
+        ended(f[i]);
+    weft_timer_free(t);
+    return arg;
+}
+
+TEST(sleepers_that_go_first_leave_some_turns_to_others)
+{
+    weft_sched_opts direct = {.threads = 1, .dispatch = WEFT_DIRECT};
+    CHECK_INT(weft_run(takes_turns_beside_short_sleeps, NULL, NULL, &direct), ==, 0);
+}
+
 /* From here on the test's own thread brings work to workers that all compute. */
 static void with_busy_workers(unsigned workers, void (*fn)(weft_sched *s))
 {
@@ -299,6 +336,6 @@ TEST(who_never_has_to_wait_for_a_channel_lets_others_run)
 }
 
 TESTS(sched_fair, sleepers_and_timers_wait_for_one_turn_of_who_computes, so_they_do_under_every_policy,
-      what_a_thread_brings_waits_for_one_turn_of_who_computes,
+      sleepers_that_go_first_leave_some_turns_to_others, what_a_thread_brings_waits_for_one_turn_of_who_computes,
       a_timer_that_a_thread_adds_waits_for_one_turn_of_who_computes,
       a_scheduler_that_is_run_until_a_deadline_ends_after_one_turn, who_never_has_to_wait_for_a_channel_lets_others_run)

@@ -231,6 +231,9 @@ TEST(idle_workers_follow_each_other_as_lookout)
 
 enum across { BY_UNPARK, BY_CHANNEL, BY_SELECT, BY_CONDITION, BY_JOIN, BY_CANCEL, ACROSS };
 
+/* What the fiber that wakes the mover does then. If it waits, its worker goes straight to the mover. */
+enum then { ENDS, COMPUTES, WAITS_FOR_IT };
+
 struct distance {
     enum across by;
     weft_chan *chan;
@@ -239,7 +242,8 @@ struct distance {
     bool signalled; /* guarded by: mutex */
     weft_fiber *mover, *joined;
     int computing, ran;
-    bool waker_computes; /* the fiber that wakes the mover goes on computing */
+    enum then then;
+    weft_fiber *waker; /* with WAITS_FOR_IT. atomic */
 };
 
 static void *waits_far_away(void *arg)
@@ -270,7 +274,10 @@ static void *waits_far_away(void *arg)
         CHECK_INT(weft_park(WEFT_FOREVER), ==, -ECANCELED);
         break;
     }
+    CHECK_INT(weft_fiber_worker(weft_fiber_current()), !=, 0);
     more(&d->ran);
+    if (d->then == WAITS_FOR_IT)
+        weft_unpark(wf_load(&d->waker));
     return NULL;
 }
 
@@ -316,16 +323,19 @@ static void *computes_at_home(void *arg)
 static void *wakes_from_afar(void *arg)
 {
     struct distance *d = arg;
+    wf_store(&d->waker, weft_fiber_current());
     wake_far_away(d);
-    if (d->waker_computes)
+    if (d->then == COMPUTES)
         compute_until(&d->ran, 1);
+    if (d->then == WAITS_FOR_IT)
+        CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
     return NULL;
 }
 
 /* `waker`: the worker of the fiber that wakes the mover; 0: a plain thread wakes it. */
-static void play_across(enum across by, unsigned workers, int waker, bool waker_computes)
+static void play_across(enum across by, unsigned workers, int waker, enum then then)
 {
-    struct distance d = {.by = by, .waker_computes = waker_computes};
+    struct distance d = {.by = by, .then = then};
     weft_sched *s = running_sched(workers);
     weft_fiber *busy_one, *from = NULL;
     CHECK_INT(weft_chan_new(&d.chan, 1, 0), ==, 0);
@@ -353,16 +363,17 @@ static void play_across(enum across by, unsigned workers, int waker, bool waker_
 TEST(one_that_a_thread_wakes_runs_while_its_own_worker_computes)
 {
     for (enum across by = 0; by < ACROSS; by++) {
-        play_across(by, 2, 0, false);
-        play_across(by, 4, 0, false);
+        play_across(by, 2, 0, ENDS);
+        play_across(by, 4, 0, ENDS);
     }
 }
 
 TEST(so_does_one_that_another_worker_wakes_even_if_that_computes_too)
 {
     for (enum across by = 0; by < ACROSS; by++) {
-        play_across(by, 2, 1, false);
-        play_across(by, 3, 1, by != BY_JOIN); /* the joined fiber ends on the waker's worker */
+        play_across(by, 2, 1, ENDS);
+        play_across(by, 2, 1, WAITS_FOR_IT);
+        play_across(by, 3, 1, by == BY_JOIN ? ENDS : COMPUTES); /* the joined fiber ends on the waker's worker */
     }
 }
 

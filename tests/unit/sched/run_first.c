@@ -4,6 +4,7 @@
  */
 #include <weft/hook.h>
 #include <weft/timer.h>
+#include <weft/watch.h>
 
 #include "unit/sched/ground.h"
 #include "unit/sched/heard.h"
@@ -121,6 +122,143 @@ TEST(timers_do_not_hold_it_up)
     int64_t start = real_now();
     in_a_first_fiber(1, LONG, leaves_a_timer, NULL);
     CHECK_INT(real_now() - start, <, LONG);
+}
+
+/* ---- what comes after the cancel ---- */
+
+static int pipe_ends[2];
+
+static void is_never_called(int fd, unsigned events, void *arg)
+{
+    (void)fd, (void)events, (void)arg;
+    CHECK(!"a watch of a runtime that is over was called");
+}
+
+static void *adds_a_watch_when_cancelled(void *arg)
+{
+    more(&begun);
+    CHECK_INT(weft_park(WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_watch_add(pipe_ends[0], WEFT_READ, is_never_called, NULL), ==, -ECANCELED);
+    more(&ended_cancelled);
+    return arg;
+}
+
+static void *leaves_one_that_adds_a_watch(void *arg)
+{
+    CHECK_INT(weft_go(adds_a_watch_when_cancelled, NULL), ==, 0);
+    AWAIT(seen(&begun) == 1);
+    return arg;
+}
+
+TEST(a_watch_that_comes_after_the_cancel_is_refused)
+{
+    CHECK_INT(pipe(pipe_ends), ==, 0);
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        begun = ended_cancelled = 0;
+        in_a_first_fiber(workers, LONG, leaves_one_that_adds_a_watch, NULL);
+        CHECK_INT(ended_cancelled, ==, 1);
+    }
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+}
+
+static weft_timer *due;
+
+static void counts_its_times(void *arg)
+{
+    more(arg);
+}
+
+/* The timer's fiber is queued behind the fiber that sets it again. */
+static void *lets_a_timer_become_due(void *arg)
+{
+    CHECK_INT(weft_timer_new(&due, WEFT_MS, false, NULL, counts_its_times, arg), ==, 0);
+    for (int64_t until = real_now() + 20 * WEFT_MS; real_now() < until;)
+        ;
+    return NULL;
+}
+
+static void *sets_it_again(void *arg)
+{
+    CHECK(weft_cancelled());
+    CHECK_INT(weft_timer_reset(due, LONG, true), ==, -ESRCH);
+    CHECK_INT(weft_timer_refresh(due), ==, -ESRCH);
+    weft_timer_free(due);
+    return arg;
+}
+
+static void *leaves_both(void *arg)
+{
+    CHECK_INT(weft_go(lets_a_timer_become_due, arg), ==, 0);
+    CHECK_INT(weft_go(sets_it_again, NULL), ==, 0);
+    return arg;
+}
+
+TEST(a_timer_that_was_due_at_the_cancel_cannot_be_set_again)
+{
+    int fired = 0;
+    int64_t start = real_now();
+    in_a_first_fiber(1, LONG, leaves_both, &fired);
+    CHECK_INT(fired, <=, 1);
+    CHECK_INT(real_now() - start, <, LONG);
+}
+
+/*
+ * Worker 2 has cancelled its fibers. Then a fiber of worker 1, which has not, gives worker 2 a fiber that waited on worker
+ * 1. Worker 2 hops to it, as other fibers of worker 2 yield.
+ */
+static weft_fiber *given;
+static int is_given, has_ended;
+
+static void *is_given_to_worker_2(void *arg)
+{
+    more(&begun);
+    CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_fiber_worker(weft_fiber_current()), ==, 2);
+    note_cancel(weft_park(weft_in(LONG)));
+    put(&has_ended, 1);
+    return arg;
+}
+
+static void *yields_on_worker_2(void *arg)
+{
+    int64_t limit = real_now() + 2 * LONG;
+    more(&begun);
+    while (!seen(&has_ended) && real_now() < limit) {
+        if (weft_cancelled())
+            put(&is_given, 1);
+        weft_yield();
+    }
+    return arg;
+}
+
+static void *computes_on_worker_1(void *arg)
+{
+    more(&begun);
+    for (int64_t limit = real_now() + LONG; !seen(&is_given) && real_now() < limit;)
+        ;
+    CHECK_INT(weft_sched_submit(weft_sched_current(), given, WEFT_WORKER(2)), ==, 0);
+    return arg;
+}
+
+static void *leaves_one_to_be_given(void *arg)
+{
+    CHECK_INT(weft_fiber_new(&given, &(weft_attr){.flags = WEFT_MIGRATE}, is_given_to_worker_2, NULL), ==, 0);
+    CHECK_INT(weft_sched_submit(weft_sched_current(), given, WEFT_WORKER(1)), ==, 0);
+    AWAIT(is_parked(given));
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(weft_go_with(NULL, &(weft_attr){.worker = WEFT_WORKER(2)}, yields_on_worker_2, NULL), ==, 0);
+    CHECK_INT(weft_go_with(NULL, &(weft_attr){.worker = WEFT_WORKER(1)}, computes_on_worker_1, NULL), ==, 0);
+    AWAIT(seen(&begun) == 5);
+    CHECK_INT(weft_detach(given), ==, 0);
+    return arg;
+}
+
+TEST(a_fiber_that_changes_its_worker_during_the_cancel_is_cancelled_too)
+{
+    begun = ended_cancelled = 0;
+    in_a_first_fiber(3, LONG, leaves_one_to_be_given, NULL);
+    CHECK_INT(ended_cancelled, ==, 1);
 }
 
 /* ---- those who ignore it ---- */
@@ -247,6 +385,9 @@ TEST(a_scheduler_made_by_hand_has_no_first_fiber)
 
 TESTS(sched_run_first, when_the_first_fiber_ends_the_others_are_cancelled,
       a_first_fiber_that_does_not_return_ends_the_runtime_too, a_first_fiber_that_is_alone_ends_the_runtime,
-      timers_do_not_hold_it_up, those_who_ignore_their_cancel_are_named_after_the_grace_and_waited_for,
+      timers_do_not_hold_it_up, a_watch_that_comes_after_the_cancel_is_refused,
+      a_timer_that_was_due_at_the_cancel_cannot_be_set_again,
+      a_fiber_that_changes_its_worker_during_the_cancel_is_cancelled_too,
+      those_who_ignore_their_cancel_are_named_after_the_grace_and_waited_for,
       those_who_end_in_their_grace_are_not_named, work_from_threads_is_refused_from_then_on,
       a_scheduler_made_by_hand_has_no_first_fiber)

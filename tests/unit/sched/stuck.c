@@ -431,7 +431,7 @@ TEST(a_stop_names_objects_and_holders_too)
     char text[8192];
     HEAR_LIST(stop_of_a_threads_mutex, text);
     SAYS(text, "weft: weft_sched_stop of \"weft\" waits for fibers that nothing in it can wake");
-    SAYS(text, "waits for mutex %p, held by a thread, not in a fiber, age", (void *)&mutexes[0]);
+    SAYS(text, "waits for mutex %p, held by a thread, or by a fiber that has ended, age", (void *)&mutexes[0]);
 }
 
 /* ---- what may still wake them ---- */
