@@ -92,9 +92,11 @@ typedef struct weft_policy {
  * every fiber that its worker has seen by the time the worker sees the wake. There are two exceptions. First, if a
  * fiber wakes fibers of its own worker, the fiber that it woke last runs next, before all ready fibers. (With several
  * workers two fibers run next: first the last fiber without WEFT_MIGRATE that it woke, then the last fiber with
- * WEFT_MIGRATE. If the waker goes on computing, an idle worker takes the fiber with WEFT_MIGRATE after 0.1 to 2 ms.)
- * After 15 such turns in a row the next such fiber goes to the end. Second, while many fibers are ready, sleepers whose
- * time has come get every other turn (WEFT_QUEUE). Neither exception changes the order in which new fibers start.
+ * WEFT_MIGRATE. If the waker goes on computing, an idle worker takes the fiber with WEFT_MIGRATE after 0.1 to 2 ms. A
+ * fiber with WEFT_MIGRATE that waits without a deadline also runs next if a fiber of another worker wakes it while its
+ * own worker is busy; if its own worker is idle, or a thread wakes it, any worker without work takes it.) After 15 such
+ * turns in a row the next such fiber goes to the end. Second, while many fibers are ready, sleepers whose time has come
+ * get every other turn (WEFT_QUEUE). Neither exception changes the order in which new fibers start.
  */
 extern WEFT_API const weft_policy weft_fifo;
 /** The highest weft_attr.priority first; a ready fiber rises one level every 100 ms (policy_arg: a weft_span). */
@@ -145,7 +147,8 @@ typedef struct weft_sched_opts {
                                 * timers, its descriptors and the work from other threads, before it runs the next
                                 * fiber */
     bool end_with_first;       /* only for weft_run: the runtime ends when its first fiber has ended; see weft_run */
-    weft_span grace;           /* with end_with_first: how long the other fibers have to end; 0: 1 s, < 0: no time */
+    /* With end_with_first: weft_run names the fibers that have not ended so long after their cancel; 0: 1 s, < 0: at once */
+    weft_span grace;
 } weft_sched_opts;
 
 /**
