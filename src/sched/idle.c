@@ -171,7 +171,7 @@ static int64_t wake_time(struct wf_worker *w, int64_t deadline)
     next = next < again ? next : again;
     if (wf_unlikely(wf_starves(w)) && w->starved.again_at < next)
         next = w->starved.again_at;
-    if (wf_stuck_is_wanted(w->sched))
+    if (wf_stuck_is_wanted(w))
         next = wf_stuck_look_idle(w, next);
     wf_store(&w->sleeps_until, next);
     return next;

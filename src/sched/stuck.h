@@ -31,9 +31,11 @@ void wf_stuck_wait_end(weft_sched *s);
  */
 WF_COLD int64_t wf_stuck_look_idle(struct wf_worker *w, int64_t next);
 
-static inline bool wf_stuck_is_wanted(const weft_sched *s)
+/* Whether worker `w` has to call wf_stuck_look_idle. An only worker knows by itself that descriptors may wake fibers. */
+static inline bool wf_stuck_is_wanted(const struct wf_worker *w)
 {
-    return wf_unlikely(wf_load(&s->endless) != 0) && !wf_load(&s->told);
+    const weft_sched *s = w->sched;
+    return wf_unlikely(wf_load(&s->endless) != 0) && !(w->solo && w->counts.watches > 0) && !wf_load(&s->told);
 }
 
 #endif

@@ -138,8 +138,8 @@ int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t 
 
 bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
 {
-    (void)me;
     wf_unlock(arg);
+    wf_commit_done(me);
     return true;
 }
 

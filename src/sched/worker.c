@@ -189,19 +189,16 @@ WF_HOT void wf_worker_commit(struct wf_worker *w, weft_fiber *f)
     struct wf_sleeper *me = &f->sleeper;
     struct wf_commit_step step = f->commit;
     wf_store_release(&f->state, WEFT_FIBER_PARKED); /* pairs with weft_fiber_state: it sees no earlier wait's phase */
-    bool moves = wf_unlikely(f->flags & WEFT_MIGRATE) && !w->solo;
     wf_store(&f->wake, WF_WAKE_HOME);
-    if (wf_likely(step.fn == wf_commit_unlock && !f->deaf)) { /* most waits */
+    if (wf_likely(step.fn == wf_commit_unlock && !(f->deaf | (f->flags & WEFT_MIGRATE)))) { /* most waits */
         if (f->until != INT64_MAX)
             wf_deadline_begin(w, f);
-        else if (!moves && !(w->round & (WF_ROUND_ALWAYS | WF_ROUND_COUNTED)))
+        else if (!(w->round & (WF_ROUND_ALWAYS | WF_ROUND_COUNTED)))
             wf_store(&f->wake, WF_WAKE_SLOT);
         bool goes_on = !wf_sleeper_begin(me, WF_WAITING);
         wf_unlock(step.arg);
         if (wf_unlikely(goes_on))
             wf_worker_woken(w, f);
-        else if (moves)
-            wf_commit_done(me);
         return;
     }
     commit_other(w, f);

@@ -542,7 +542,7 @@ static void *spawns_a_reader(void *arg)
 
 static void beside_a_descriptor(void)
 {
-    in_a_fiber(1, spawns_a_reader, NULL);
+    in_a_fiber(2, spawns_a_reader, NULL);
 }
 
 static void posts_for_a_watch(int fd, unsigned events, void *arg)
