@@ -453,6 +453,79 @@ IN_FIBER(a_servers_handler_ends_when_its_client_is_gone)
     return arg;
 }
 
+/* ---- while the worker is about to cancel ---- */
+
+enum way { TAKE_BACK, REPLACE, CLOSE };
+
+/* A call that ends a subscription while another worker is about to cancel the subscribed fiber. */
+struct overtaking {
+    enum way way;
+    int fd;
+    weft_fiber *target;
+    int held;      /* flag: the worker is about to cancel */
+    int returned;  /* flag: the call has returned */
+    int overtaken; /* flag: the call has returned before the worker cancelled */
+};
+
+static void hold_up(void *arg)
+{
+    struct overtaking *o = arg;
+    if (seen(&o->held)) /* of the call itself */
+        return;
+    put(&o->held, 1);
+    for (int i = 0; i < 20 && !seen(&o->returned);
+         i++) /* the call has to wait for us, so this cannot wait for the call */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    put(&o->overtaken, seen(&o->returned));
+}
+
+static void *overtakes(void *arg)
+{
+    struct overtaking *o = arg;
+    while (!seen(&o->held))
+        weft_yield();
+    if (o->way == TAKE_BACK)
+        CHECK_INT(weft_cancel_on_hangup(o->fd, NULL), ==, 0);
+    else if (o->way == REPLACE)
+        CHECK_INT(weft_cancel_on_hangup(o->fd, weft_fiber_current()), ==, 0);
+    else
+        CHECK_INT(weft_close(o->fd), ==, 0);
+    put(&o->returned, 1);
+    return ptr(weft_cancelled());
+}
+
+static void *is_overtaken(void *arg)
+{
+    struct overtaking *o = arg;
+    struct pair p = unix_pair(SOCK_STREAM);
+    weft_fiber *caller = NULL;
+    o->fd = p.a;
+    o->target = go(parks, NULL);
+    AWAIT(is_parked(o->target));
+    CHECK_INT(weft_go_with(&caller, &(weft_attr){.worker = WEFT_WORKER(1)}, overtakes, o), ==, 0);
+    CHECK_INT(weft_cancel_on_hangup(p.a, o->target), ==, 0); /* of this worker, which is worker 0 */
+    CHECK_INT(close(p.b), ==, 0);
+    AWAIT(seen(&o->returned));
+    CHECK_INT((intptr_t)ended(o->target), ==, -ECANCELED);
+    CHECK_PTR(ended(caller), ==, ptr(o->way == REPLACE)); /* the descriptor had hung up by then */
+    CHECK(!seen(&o->overtaken));
+    if (o->way != CLOSE)
+        CHECK_INT(weft_close(p.a), ==, 0);
+    return NULL;
+}
+
+/* Once the call has returned, the fiber that was subscribed before is cancelled, or stays as it is. */
+TEST(a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription)
+{
+    for (enum way way = TAKE_BACK; way <= CLOSE; way++) {
+        struct overtaking o = {.way = way};
+        wf_sys_before(1u << WF_SYS_HANGUP, hold_up, &o);
+        in_a_fiber(2, is_overtaken, &o);
+        wf_sys_before(0, NULL, NULL);
+        CHECK(seen(&o.held));
+    }
+}
+
 /* ---- what it costs ---- */
 
 static int polls; /* atomic: that went into rings */
@@ -700,7 +773,8 @@ TESTS(io_hangup, who_waits_for_a_hangup_alone_is_not_stuck, /* first: no caches 
       one_fiber_may_be_that_of_several_descriptors, a_close_takes_it_along_and_the_next_of_the_number_cancels_nobody,
       the_fibers_record_may_be_another_fibers_by_then, an_event_that_is_not_so_any_more_cancels_nobody,
       an_error_that_is_over_cancels_nobody_and_the_next_one_does, the_fiber_may_be_of_another_scheduler,
-      a_scheduler_may_end_with_it_and_run_again, a_servers_handler_ends_when_its_client_is_gone,
-      a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring, a_descriptor_has_one_poll_whichever_worker_asks,
-      a_call_that_fails_leaves_nothing_behind, what_cannot_be_is_refused,
-      a_fiber_that_has_not_begun_may_be_cancelled_so, fibers_that_end_while_clients_go_leave_the_innocent_alone)
+      a_scheduler_may_end_with_it_and_run_again, a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription,
+      a_servers_handler_ends_when_its_client_is_gone, a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring,
+      a_descriptor_has_one_poll_whichever_worker_asks, a_call_that_fails_leaves_nothing_behind,
+      what_cannot_be_is_refused, a_fiber_that_has_not_begun_may_be_cancelled_so,
+      fibers_that_end_while_clients_go_leave_the_innocent_alone)
