@@ -203,6 +203,25 @@ int weft_cancel_on_hangup(int fd, weft_fiber *f)
     return rc;
 }
 
+void wf_hangup_leave(const struct wf_fd_ref *of, const weft_fiber *f)
+{
+    struct entry *entry = look(of->fd);
+    if (!entry)
+        return;
+    wf_lock(&of->e->lock);
+    uint32_t ring = 0, ticket = entry->ticket;
+    if (wf_fd_is_of(of, wf_load(&of->e->word)) && entry->who.fiber == f && entry->who.id == wf_load(&f->id)) {
+        wf_store(&of->e->hangup, false);
+        if (entry->generation == of->generation) {
+            ring = entry->ring;
+            entry->ring = 0;
+        }
+    }
+    wf_unlock(&of->e->lock);
+    if (ring != 0)
+        wf_set_disarm_in(ring, ticket);
+}
+
 void wf_hangup_poll_ended(const struct wf_fd_ref *of, struct wf_set *set, uint32_t ticket, bool again)
 {
     struct entry *entry = look(of->fd);

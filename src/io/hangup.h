@@ -56,6 +56,13 @@ void wf_hangup_tell(struct wf_fd *e, const struct wf_hangup_fiber *who);
 void wf_hangup_await_told(struct wf_fd *e);
 
 /*
+ * The descriptor was closed by other means than weft_close, by fiber `f` or for it. If f was the last fiber that was
+ * subscribed to its hangup, ends the subscription and has the ring drop its poll: the poll holds the connection open.
+ * The number may be another descriptor's by now, so the subscription of another fiber is left alone. Any thread.
+ */
+void wf_hangup_leave(const struct wf_fd_ref *of, const weft_fiber *f);
+
+/*
  * The hangup's poll with this ticket has left the ring of the set. `again`: arm another poll, if the entry has a fiber.
  * Called on the set's worker.
  */
