@@ -374,6 +374,13 @@ static uint32_t asked_for(const struct poll *q)
     return q->events & POLLPRI ? q->events | POLLRDBAND : q->events;
 }
 
+/* The ticket of a place that is used once more. Never 0: elsewhere that stands for no poll. */
+static uint32_t next_ticket(uint32_t ticket)
+{
+    ticket += 1 << PLACE_BITS;
+    return ticket != 0 ? ticket : 1 << PLACE_BITS;
+}
+
 int wf_uring_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket)
 {
     struct uring *p = (struct uring *)set;
@@ -391,7 +398,7 @@ int wf_uring_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events,
     q->of = *r;
     q->events = (events & EVENTS) | POLLERR | POLLHUP | POLLNVAL;
     q->for_hangup = (events & WF_FD_HANGUP) != 0;
-    q->ticket += 1 << PLACE_BITS;
+    q->ticket = next_ticket(q->ticket);
     q->stays = q->cancelled = false;
     p->armed++;
     *ticket = q->ticket;

@@ -9,6 +9,7 @@
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "io/fd.h"
+#include "io/set.h"
 #include "unit/io/ground.h"
 #include "unit/sched/heard.h"
 
@@ -565,6 +566,34 @@ TEST(a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring)
     wf_sys_before(0, NULL, NULL);
 }
 
+/* A ring's ticket says how often its place was used, in 12 bits. Ticket 0 stands for no poll. */
+static void *uses_a_place_often(void *arg)
+{
+    struct pair p = unix_pair(SOCK_STREAM);
+    struct wf_fd_ref ref;
+    struct wf_set *set = NULL;
+    int zeros = 0;
+    CHECK_INT(write(p.b, "x", 1), ==, 1);
+    CHECK_INT(wf_fd_refer(&ref, p.a), ==, 0);
+    CHECK_INT(wf_set_here(p.a, &set), ==, 0);
+    for (int i = 0; i < 2 * 4096 + 2; i++) {
+        uint32_t ticket = 0;
+        CHECK_INT(wf_set_arm(set, &ref, POLLIN, &ticket), ==, 0);
+        zeros += ticket == 0;
+        AWAIT(!(wf_load(&ref.e->word) & WF_FD_USERS)); /* it has reported: the place is free again */
+    }
+    CHECK_INT(zeros, ==, 0);
+    close_pair(p);
+    return arg;
+}
+
+TEST(a_poll_in_a_ring_never_has_ticket_0)
+{
+    if (!is_ring())
+        SKIP("epoll has no tickets");
+    in_a_fiber(1, uses_a_place_often, NULL);
+}
+
 struct turns {
     int fd, turn; /* turn: atomic */
 };
@@ -775,6 +804,6 @@ TESTS(io_hangup, who_waits_for_a_hangup_alone_is_not_stuck, /* first: no caches 
       an_error_that_is_over_cancels_nobody_and_the_next_one_does, the_fiber_may_be_of_another_scheduler,
       a_scheduler_may_end_with_it_and_run_again, a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription,
       a_servers_handler_ends_when_its_client_is_gone, a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring,
-      a_descriptor_has_one_poll_whichever_worker_asks, a_call_that_fails_leaves_nothing_behind,
-      what_cannot_be_is_refused, a_fiber_that_has_not_begun_may_be_cancelled_so,
-      fibers_that_end_while_clients_go_leave_the_innocent_alone)
+      a_descriptor_has_one_poll_whichever_worker_asks, a_poll_in_a_ring_never_has_ticket_0,
+      a_call_that_fails_leaves_nothing_behind, what_cannot_be_is_refused,
+      a_fiber_that_has_not_begun_may_be_cancelled_so, fibers_that_end_while_clients_go_leave_the_innocent_alone)
