@@ -411,6 +411,61 @@ TEST(a_scheduler_may_end_with_it_and_run_again)
     CHECK_INT(weft_close(p.a), ==, 0);
 }
 
+/* The scheduler of the fiber that called, not of the fiber that is subscribed. */
+TEST(a_subscription_outlasts_a_stop_of_the_scheduler_that_reports_it)
+{
+    for (int late = 0; late < 2; late++) {
+        weft_sched *a = running_sched(1), *b = running_sched(1);
+        struct pair p = unix_pair(SOCK_STREAM);
+        elsewhere = (struct handler){.fd = p.a, .fiber = go_on(b, parks, NULL)};
+        AWAIT(is_parked(elsewhere.fiber));
+        weft_fiber *f = go_on(a, subscribes_the_other, &p.a);
+        AWAIT(seen(&elsewhere.began) && is_parked(f));
+        weft_unpark(f);
+        ended(f);
+        CHECK_INT(weft_sched_stop(a, WEFT_FOREVER), ==, 0);
+        if (!late)
+            CHECK_INT(close(p.b), ==, 0); /* while no worker is there to report it */
+        CHECK_INT(weft_sched_start(a), ==, 0);
+        if (late) {
+            ended(go_on(a, ends_at_once, NULL));
+            CHECK_INT(close(p.b), ==, 0);
+        }
+        check_cancelled(&elsewhere);
+        CHECK_INT(weft_close(p.a), ==, 0);
+        end_sched(a);
+        end_sched(b);
+    }
+}
+
+/* A descriptor may be closed while its scheduler stands still: nothing of it is left when that runs again. */
+TEST(a_stopped_scheduler_holds_up_no_close)
+{
+    weft_sched *a = running_sched(1), *b = running_sched(1);
+    struct pair p = unix_pair(SOCK_STREAM), next = unix_pair(SOCK_STREAM);
+    char byte;
+    elsewhere = (struct handler){.fd = p.a, .fiber = go_on(b, parks, NULL)};
+    AWAIT(is_parked(elsewhere.fiber));
+    weft_fiber *f = go_on(a, subscribes_the_other, &p.a);
+    AWAIT(seen(&elsewhere.began) && is_parked(f));
+    weft_unpark(f);
+    ended(f);
+    CHECK_INT(weft_sched_stop(a, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(read(p.b, &byte, 1), ==, 0);
+    CHECK_INT(fcntl(next.a, F_DUPFD_CLOEXEC, p.a), ==, p.a);
+    CHECK_INT(weft_sched_start(a), ==, 0);
+    ended(go_on(a, ends_at_once, NULL));
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(weft_close(next.a), ==, 0);
+    CHECK_INT(read(next.b, &byte, 1), ==, 0); /* no poll holds it */
+    check_untouched(&elsewhere);
+    CHECK_INT(close(p.b), ==, 0);
+    CHECK_INT(close(next.b), ==, 0);
+    end_sched(a);
+    end_sched(b);
+}
+
 /* ---- what it is for ---- */
 
 static int reached; /* atomic */
@@ -802,7 +857,8 @@ TESTS(io_hangup, who_waits_for_a_hangup_alone_is_not_stuck, /* first: no caches 
       one_fiber_may_be_that_of_several_descriptors, a_close_takes_it_along_and_the_next_of_the_number_cancels_nobody,
       the_fibers_record_may_be_another_fibers_by_then, an_event_that_is_not_so_any_more_cancels_nobody,
       an_error_that_is_over_cancels_nobody_and_the_next_one_does, the_fiber_may_be_of_another_scheduler,
-      a_scheduler_may_end_with_it_and_run_again, a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription,
+      a_scheduler_may_end_with_it_and_run_again, a_subscription_outlasts_a_stop_of_the_scheduler_that_reports_it,
+      a_stopped_scheduler_holds_up_no_close, a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription,
       a_servers_handler_ends_when_its_client_is_gone, a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring,
       a_descriptor_has_one_poll_whichever_worker_asks, a_poll_in_a_ring_never_has_ticket_0,
       a_call_that_fails_leaves_nothing_behind, what_cannot_be_is_refused,
