@@ -346,10 +346,15 @@ WEFT_API int weft_poll(struct pollfd *fds, size_t count, weft_time deadline);
 WEFT_API int weft_wait_fd(int fd, unsigned events, weft_time deadline);
 
 /**
- * Subscribes fiber `f` to the hangup of a descriptor: the hangup cancels f, as weft_cancel does. So a server's handler
- * that computes, or waits for something else, ends when its client is gone. With f NULL the call takes the subscription
- * back. A descriptor has at most one subscribed fiber: a later call replaces the fiber of an earlier call (a call that
- * fails leaves it subscribed). A hangup cancels once; after that the descriptor has no subscribed fiber.
+ * Subscribes fiber `f` to the hangup of a descriptor: the hangup cancels f, as weft_cancel does. A TCP client's
+ * ordinary close is NOT a hangup until the server writes; the list below explains it. To learn of such a close, let
+ * another fiber read the connection, and let it cancel the handler when a read returns 0. For other hangups one call
+ * is enough: a handler that computes, or waits for something else, ends when its client is gone.
+ *
+ * With f NULL the call takes the subscription back. A descriptor has at most one subscribed fiber: a later call
+ * replaces the fiber of an earlier call (a call that fails leaves it subscribed). A hangup cancels once; after that
+ * the descriptor has no subscribed fiber. Once a call that takes back, replaces or closes (weft_close) has returned,
+ * the hangup no longer cancels the former fiber. It may have cancelled that fiber before.
  *
  * A hangup is POLLERR or POLLHUP, as poll(2) reports it. POLLRDHUP alone, the other side's half-close, is not a hangup:
  * a client may close its sending half and still wait for the answer. So a server sees this:
@@ -365,19 +370,24 @@ WEFT_API int weft_wait_fd(int fd, unsigned events, weft_time deadline);
  * packets has POLLERR too.
  *
  * If the descriptor has hung up already, the call cancels f at once. f need not be the caller, nor of the same
- * scheduler. If f ends first, the hangup cancels no fiber. weft_close and weft_closing end the subscription. Before
- * close(2) call weft_closing, as for every call here: without it io_uring keeps the connection open.
+ * scheduler. If f ends first, the hangup cancels no fiber. weft_close and weft_closing end the subscription.
  *
- * The calling fiber's worker reports the hangup, so its scheduler has to run. On epoll the first call for a descriptor
- * takes two system calls, and saves one for the descriptor's next wait; later calls take none, unless the descriptor
- * has hung up. With io_uring one poll for each descriptor stays in the ring from the first call until the descriptor is
- * closed. (On Linux before 5.13 such a poll ends at the other side's half-close, and the library misses later hangups.)
+ * Before close(2) call weft_closing, as for every call here. Without it io_uring keeps the connection open. (A
+ * handler of weft_serve need not call it for a descriptor to which only the handler's own fiber is subscribed: the
+ * server ends that subscription after the handler.) And if the number is reused, the library may miss hangups of
+ * the new descriptor, with epoll and with io_uring, unless weft_accept, weft_serve or weft_dial made that descriptor.
+ *
+ * The calling fiber's worker reports the hangup, so its scheduler has to run. If that scheduler is stopped, it
+ * reports the hangup after it has been started again. On epoll the first call for a descriptor takes two system
+ * calls, and saves one for the descriptor's next wait; later calls take none, unless the descriptor has hung up. With
+ * io_uring one poll for each descriptor stays in the ring from the first call until the descriptor is closed. (On
+ * Linux before 5.13 such a poll ends at the other side's half-close, and the library misses later hangups.)
  *
  * Returns: 0, -ESRCH f has ended, -EBADF not an open descriptor, or closed meanwhile, -EPERM it is of a kind that is always
  *          ready (a regular file), -ENXIO the caller is no fiber (any thread may pass NULL for f), -ENOMEM, or the
  *          error of registering the descriptor
  * Context: fiber
- * Blocks:  never
+ * Blocks:  never; the call may wait a moment for another worker that is cancelling the former fiber
  * Owns:    nothing; f must not be released during the call
  */
 WEFT_API int weft_cancel_on_hangup(int fd, weft_fiber *f);

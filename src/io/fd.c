@@ -166,10 +166,10 @@ void wf_fd_event(int fd, uint32_t generation, uint32_t events)
     bool again = false;
     struct wf_watch *fired = wf_unlikely(e->watch) ? wf_watch_take(e, events, &again) : NULL;
     wf_unlock(&e->lock);
+    if (wf_unlikely(gone.fiber)) /* first: others may wait for it */
+        wf_hangup_tell(e, &gone);
     ready(won);
     wf_watch_fire(fired);
-    if (wf_unlikely(gone.fiber))
-        wf_cancel_if_alive(gone.fiber, gone.id);
     if (wf_unlikely(again))
         wf_watch_arm_again(fd, e, generation);
 }
@@ -568,6 +568,7 @@ static void close_locked(struct wf_fd *e, const struct wf_fd_ref *user)
     wf_unlock(&e->lock);
     ready(won);
     wf_watch_fire(fired);
+    wf_hangup_await_told(e);
     if (has_users(e))
         wait_for_users(e, generation, rings);
     uint64_t was = wf_load(&e->word);

@@ -68,7 +68,8 @@ struct wf_watch;
 
 struct wf_fd {
     uint64_t word;                /* atomic: see above */
-    struct wf_lock lock;          /* of what follows */
+    struct wf_lock lock;          /* of what follows, except `telling` */
+    struct wf_lock telling;       /* held by whoever is about to cancel a fiber for the hangup: see io/hangup.h */
     struct wf_waiters waiters;    /* each with the events that it wants as its `data`, and a stamp as its `index` */
     struct wf_fd_thread *threads; /* the same for plain threads */
     struct wf_watch *watch;       /* callbacks, or NULL */

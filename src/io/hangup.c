@@ -65,12 +65,39 @@ static bool take_if_hung(int fd, struct wf_fd *e, uint32_t now, struct wf_hangup
     wf_or(&e->word, WF_FD_HUNG); /* the event may be still to come */
     *out = look(fd)->who;
     wf_store(&e->hangup, false);
+    wf_lock(&e->telling);
     return true;
 }
 
 bool wf_hangup_take(int fd, struct wf_fd *e, struct wf_hangup_fiber *out)
 {
     return take_if_hung(fd, e, ask(fd), out);
+}
+
+void wf_hangup_tell(struct wf_fd *e, const struct wf_hangup_fiber *who)
+{
+    wf_sys_point(WF_SYS_HANGUP);
+    wf_cancel_if_alive(who->fiber, who->id);
+    wf_unlock(&e->telling);
+}
+
+void wf_hangup_await_told(struct wf_fd *e)
+{
+    if (wf_likely(wf_load_acquire(&e->telling.word) == 0)) /* pairs with wf_hangup_tell */
+        return;
+    wf_lock(&e->telling);
+    wf_unlock(&e->telling);
+}
+
+/* Takes the record's lock while no thread is about to cancel a fiber. */
+static void lock_untold(struct wf_fd *e)
+{
+    wf_lock(&e->lock);
+    while (wf_unlikely(wf_load_acquire(&e->telling.word) != 0)) { /* pairs with wf_hangup_tell */
+        wf_unlock(&e->lock);
+        wf_hangup_await_told(e);
+        wf_lock(&e->lock);
+    }
 }
 
 /* Makes this worker learn of the descriptor's end. *fresh: it did not before, so the end may have come already. */
@@ -102,7 +129,7 @@ static uint32_t note(struct entry *entry, const struct wf_fd_ref *of, uint32_t r
  */
 static int publish(const struct wf_fd_ref *of, struct entry *entry, weft_fiber *f, uint32_t ring, uint32_t ticket)
 {
-    wf_lock(&of->e->lock);
+    lock_untold(of->e);
     uint32_t before = 0, old = entry->ticket;
     uint64_t word = wf_load(&of->e->word);
     bool there = wf_fd_is_of(of, word) && !(word & (WF_FD_CLOSING | WF_FD_SHUT));
@@ -130,7 +157,7 @@ static int catch_up(const struct wf_fd_ref *of)
         wf_store(&of->e->hangup, false);
     wf_unlock(&of->e->lock);
     if (hung)
-        wf_cancel_if_alive(who.fiber, who.id);
+        wf_hangup_tell(of->e, &who);
     return is_closed ? -EBADF : 0;
 }
 
@@ -142,6 +169,7 @@ static int take_back(int fd)
     wf_lock(&e->lock);
     wf_store(&e->hangup, false);
     wf_unlock(&e->lock);
+    wf_hangup_await_told(e);
     return 0;
 }
 
@@ -173,6 +201,25 @@ int weft_cancel_on_hangup(int fd, weft_fiber *f)
     if (rc == 0 && (fresh || wf_load(&of.e->word) & WF_FD_HUNG))
         rc = catch_up(&of);
     return rc;
+}
+
+void wf_hangup_leave(const struct wf_fd_ref *of, const weft_fiber *f)
+{
+    struct entry *entry = look(of->fd);
+    if (!entry)
+        return;
+    wf_lock(&of->e->lock);
+    uint32_t ring = 0, ticket = entry->ticket;
+    if (wf_fd_is_of(of, wf_load(&of->e->word)) && entry->who.fiber == f && entry->who.id == wf_load(&f->id)) {
+        wf_store(&of->e->hangup, false);
+        if (entry->generation == of->generation) {
+            ring = entry->ring;
+            entry->ring = 0;
+        }
+    }
+    wf_unlock(&of->e->lock);
+    if (ring != 0)
+        wf_set_disarm_in(ring, ticket);
 }
 
 void wf_hangup_poll_ended(const struct wf_fd_ref *of, struct wf_set *set, uint32_t ticket, bool again)

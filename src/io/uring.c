@@ -66,10 +66,11 @@ struct poll {
     uint32_t ticket;
     union {
         struct {
-            uint32_t events : 29;    /* what was asked for, and what is reported in any case */
+            uint32_t events : 28;    /* what was asked for, and what is reported in any case */
             uint32_t stays : 1;      /* as above */
             uint32_t cancelled : 1;  /* the kernel was asked to */
             uint32_t for_hangup : 1; /* nobody waits for it: see io/hangup.h */
+            uint32_t is_left : 1;    /* its ring has gone, and the next one gets it (leave). It is no user of `of` */
         };
         uint32_t next_free; /* of a free one */
     };
@@ -97,6 +98,8 @@ struct uring {
     uint32_t poll_room, poll_used; /* the number of places; how many of them were ever used: the rest is untouched */
     uint32_t free_poll;            /* the first used one that is free, or NO_PLACE */
     uint32_t armed;                /* polls that have not reported */
+    uint32_t left;                 /* polls with is_left: not among the armed ones */
+    bool leaves;                   /* the ring is about to go */
 };
 
 static struct io_uring_sqe *next_sqe(struct uring *p)
@@ -112,6 +115,7 @@ static char
     rings_memory; /* stands for it: where one ring was the next may be, and TSan does not see them come and go */
 
 static void arm_again(struct uring *p);
+static void arm_left(struct uring *p);
 static void free_poll(struct uring *p, struct poll *q);
 
 static int make_ring(struct uring *p)
@@ -132,6 +136,8 @@ static int make_ring(struct uring *p)
     wf_tsan_acquire(&rings_memory);
     if (wf_unlikely(rc == 0 && p->armed > 0)) /* they were in a ring that is gone */
         arm_again(p);
+    if (wf_unlikely(rc == 0 && p->left > 0))
+        arm_left(p);
     return rc;
 }
 
@@ -374,6 +380,13 @@ static uint32_t asked_for(const struct poll *q)
     return q->events & POLLPRI ? q->events | POLLRDBAND : q->events;
 }
 
+/* The ticket of a place that is used once more. Never 0: elsewhere that stands for no poll. */
+static uint32_t next_ticket(uint32_t ticket)
+{
+    ticket += 1 << PLACE_BITS;
+    return ticket != 0 ? ticket : 1 << PLACE_BITS;
+}
+
 int wf_uring_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events, uint32_t *ticket)
 {
     struct uring *p = (struct uring *)set;
@@ -391,8 +404,8 @@ int wf_uring_arm(struct wf_set *set, const struct wf_fd_ref *r, uint32_t events,
     q->of = *r;
     q->events = (events & EVENTS) | POLLERR | POLLHUP | POLLNVAL;
     q->for_hangup = (events & WF_FD_HANGUP) != 0;
-    q->ticket += 1 << PLACE_BITS;
-    q->stays = q->cancelled = false;
+    q->ticket = next_ticket(q->ticket);
+    q->stays = q->cancelled = q->is_left = false;
     p->armed++;
     *ticket = q->ticket;
     io_uring_prep_poll_add(sqe, r->fd, asked_for(q));
@@ -405,6 +418,8 @@ WF_COLD static void arm_again(struct uring *p)
 {
     for (uint32_t i = 0; i < p->poll_used; i++) {
         struct poll *q = &p->polls[i];
+        if (q->of.e && q->is_left)
+            continue;
         if (q->of.e && (q->cancelled || wf_fd_generation(q->of.e) != q->of.generation)) {
             free_poll(p, q); /* a close waits for it, and has asked for its end already */
             continue;
@@ -462,22 +477,58 @@ static void complete_call(struct uring *p, struct call *c, int32_t result)
         wf_ready(c->who);
 }
 
-static void free_poll(struct uring *p, struct poll *q)
+static void free_place(struct uring *p, struct poll *q)
 {
-    struct wf_fd_ref of = q->of;
     q->of.e = NULL;
     q->next_free = p->free_poll;
     p->free_poll = q->ticket & PLACE;
+}
+
+static void free_poll(struct uring *p, struct poll *q)
+{
+    struct wf_fd_ref of = q->of;
+    free_place(p, q);
     p->armed--;
     wf_fd_leave(&of); /* entered by wf_set_arm */
 }
 
-/* A poll for a hangup that ends without one is armed again, unless its ring or its descriptor goes away. */
+/*
+ * The ring goes with its thread, and the worker's next ring is to have the poll: the subscribed fiber may be another
+ * scheduler's, and wait on. Meanwhile the descriptor may be closed, so the poll is no user of it.
+ */
+WF_COLD static void leave_poll(struct uring *p, struct poll *q)
+{
+    q->is_left = true;
+    p->left++;
+    p->armed--;
+    wf_fd_leave(&q->of); /* as above */
+}
+
+/* In the next ring. */
+WF_COLD static void arm_left(struct uring *p)
+{
+    for (uint32_t i = 0; p->left > 0 && i < p->poll_used; i++) {
+        struct poll *q = &p->polls[i];
+        if (!q->of.e || !q->is_left)
+            continue;
+        struct wf_fd_ref of = q->of;
+        uint32_t ticket = q->ticket;
+        free_place(p, q);
+        p->left--;
+        wf_hangup_poll_ended(&of, &p->set, ticket, true);
+    }
+}
+
+/* A poll for a hangup that ends without one is armed again, unless its descriptor goes away. */
 static void end_poll(struct uring *p, struct poll *q, int32_t result, bool for_hangup)
 {
     struct wf_fd_ref of = q->of;
     uint32_t ticket = q->ticket;
     bool again = result >= 0 || (result == -ECANCELED && q->cancelled);
+    if (wf_unlikely(for_hangup && p->leaves)) {
+        leave_poll(p, q);
+        return;
+    }
     free_poll(p, q);
     if (wf_unlikely(for_hangup))
         wf_hangup_poll_ended(&of, &p->set, ticket, again);
@@ -688,7 +739,7 @@ static void poll_ring(struct wf_io *io, int64_t ns)
     int kept = errno;
     if (wf_unlikely(!p->set.there && make_ring(p) != 0)) {
         eventfd_t count;
-        if (p->armed > 0 && (ns < 0 || ns > SOON_NS))
+        if ((p->armed > 0 || p->left > 0) && (ns < 0 || ns > SOON_NS))
             ns = SOON_NS; /* what was in a ring that is gone waits for the next one */
         int64_t until = ns < 0 ? INT64_MAX : ns == 0 ? INT64_MIN : wf_clock_now() + ns;
         wf_poll_until(&(struct pollfd){.fd = wf_load(&p->wake), .events = POLLIN}, 1,
@@ -742,7 +793,9 @@ static void leave(struct wf_io *io)
         wf_set_do_asked(&p->set);
         io_uring_submit_and_get_events(&p->ring);
         complete_all(p);
+        p->leaves = true;
         end_polls(p);
+        p->leaves = false;
         end_ring(p);
     }
     wf_set_do_asked(&p->set);

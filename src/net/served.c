@@ -19,6 +19,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "io/call.h"
+#include "io/hangup.h"
 #include "io/socket.h"
 #include "sched/finish.h"
 #include "sched/slice.h"
@@ -121,6 +122,17 @@ static void close_own(const struct served *c)
         wf_close_ref(&ref);
 }
 
+/*
+ * After close_own. A handler that has closed the descriptor by close(2) may leave a poll for its own subscription in a
+ * ring, which holds the connection open. After any other close the generation has ended, and this does nothing.
+ */
+static void end_subscription(const struct served *c)
+{
+    struct wf_fd_ref ref = ref_of(c);
+    if (wf_fd_generation(ref.e) == ref.generation)
+        wf_hangup_leave(&ref, wf_thread_now()->fiber);
+}
+
 /* The handler has returned, or ended its fiber. */
 static void is_over(void *arg)
 {
@@ -142,6 +154,7 @@ static void is_over(void *arg)
     if (s->refuse)
         wf_served_count(c, -1); /* before the close: the peer may come again at once, and must not be refused */
     close_own(c);
+    end_subscription(c);
     if (!s->refuse)
         wf_served_count(c, -1); /* after the close: the next connection may need the descriptor */
     wf_sys_free(c);

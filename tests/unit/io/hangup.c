@@ -9,6 +9,7 @@
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "io/fd.h"
+#include "io/set.h"
 #include "unit/io/ground.h"
 #include "unit/sched/heard.h"
 
@@ -410,6 +411,61 @@ TEST(a_scheduler_may_end_with_it_and_run_again)
     CHECK_INT(weft_close(p.a), ==, 0);
 }
 
+/* The scheduler of the fiber that called, not of the fiber that is subscribed. */
+TEST(a_subscription_outlasts_a_stop_of_the_scheduler_that_reports_it)
+{
+    for (int late = 0; late < 2; late++) {
+        weft_sched *a = running_sched(1), *b = running_sched(1);
+        struct pair p = unix_pair(SOCK_STREAM);
+        elsewhere = (struct handler){.fd = p.a, .fiber = go_on(b, parks, NULL)};
+        AWAIT(is_parked(elsewhere.fiber));
+        weft_fiber *f = go_on(a, subscribes_the_other, &p.a);
+        AWAIT(seen(&elsewhere.began) && is_parked(f));
+        weft_unpark(f);
+        ended(f);
+        CHECK_INT(weft_sched_stop(a, WEFT_FOREVER), ==, 0);
+        if (!late)
+            CHECK_INT(close(p.b), ==, 0); /* while no worker is there to report it */
+        CHECK_INT(weft_sched_start(a), ==, 0);
+        if (late) {
+            ended(go_on(a, ends_at_once, NULL));
+            CHECK_INT(close(p.b), ==, 0);
+        }
+        check_cancelled(&elsewhere);
+        CHECK_INT(weft_close(p.a), ==, 0);
+        end_sched(a);
+        end_sched(b);
+    }
+}
+
+/* A descriptor may be closed while its scheduler stands still: nothing of it is left when that runs again. */
+TEST(a_stopped_scheduler_holds_up_no_close)
+{
+    weft_sched *a = running_sched(1), *b = running_sched(1);
+    struct pair p = unix_pair(SOCK_STREAM), next = unix_pair(SOCK_STREAM);
+    char byte;
+    elsewhere = (struct handler){.fd = p.a, .fiber = go_on(b, parks, NULL)};
+    AWAIT(is_parked(elsewhere.fiber));
+    weft_fiber *f = go_on(a, subscribes_the_other, &p.a);
+    AWAIT(seen(&elsewhere.began) && is_parked(f));
+    weft_unpark(f);
+    ended(f);
+    CHECK_INT(weft_sched_stop(a, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(read(p.b, &byte, 1), ==, 0);
+    CHECK_INT(fcntl(next.a, F_DUPFD_CLOEXEC, p.a), ==, p.a);
+    CHECK_INT(weft_sched_start(a), ==, 0);
+    ended(go_on(a, ends_at_once, NULL));
+    CHECK_INT(weft_close(p.a), ==, 0);
+    CHECK_INT(weft_close(next.a), ==, 0);
+    CHECK_INT(read(next.b, &byte, 1), ==, 0); /* no poll holds it */
+    check_untouched(&elsewhere);
+    CHECK_INT(close(p.b), ==, 0);
+    CHECK_INT(close(next.b), ==, 0);
+    end_sched(a);
+    end_sched(b);
+}
+
 /* ---- what it is for ---- */
 
 static int reached; /* atomic */
@@ -453,6 +509,79 @@ IN_FIBER(a_servers_handler_ends_when_its_client_is_gone)
     return arg;
 }
 
+/* ---- while the worker is about to cancel ---- */
+
+enum way { TAKE_BACK, REPLACE, CLOSE };
+
+/* A call that ends a subscription while another worker is about to cancel the subscribed fiber. */
+struct overtaking {
+    enum way way;
+    int fd;
+    weft_fiber *target;
+    int held;      /* flag: the worker is about to cancel */
+    int returned;  /* flag: the call has returned */
+    int overtaken; /* flag: the call has returned before the worker cancelled */
+};
+
+static void hold_up(void *arg)
+{
+    struct overtaking *o = arg;
+    if (seen(&o->held)) /* of the call itself */
+        return;
+    put(&o->held, 1);
+    for (int i = 0; i < 20 && !seen(&o->returned);
+         i++) /* the call has to wait for us, so this cannot wait for the call */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    put(&o->overtaken, seen(&o->returned));
+}
+
+static void *overtakes(void *arg)
+{
+    struct overtaking *o = arg;
+    while (!seen(&o->held))
+        weft_yield();
+    if (o->way == TAKE_BACK)
+        CHECK_INT(weft_cancel_on_hangup(o->fd, NULL), ==, 0);
+    else if (o->way == REPLACE)
+        CHECK_INT(weft_cancel_on_hangup(o->fd, weft_fiber_current()), ==, 0);
+    else
+        CHECK_INT(weft_close(o->fd), ==, 0);
+    put(&o->returned, 1);
+    return ptr(weft_cancelled());
+}
+
+static void *is_overtaken(void *arg)
+{
+    struct overtaking *o = arg;
+    struct pair p = unix_pair(SOCK_STREAM);
+    weft_fiber *caller = NULL;
+    o->fd = p.a;
+    o->target = go(parks, NULL);
+    AWAIT(is_parked(o->target));
+    CHECK_INT(weft_go_with(&caller, &(weft_attr){.worker = WEFT_WORKER(1)}, overtakes, o), ==, 0);
+    CHECK_INT(weft_cancel_on_hangup(p.a, o->target), ==, 0); /* of this worker, which is worker 0 */
+    CHECK_INT(close(p.b), ==, 0);
+    AWAIT(seen(&o->returned));
+    CHECK_INT((intptr_t)ended(o->target), ==, -ECANCELED);
+    CHECK_PTR(ended(caller), ==, ptr(o->way == REPLACE)); /* the descriptor had hung up by then */
+    CHECK(!seen(&o->overtaken));
+    if (o->way != CLOSE)
+        CHECK_INT(weft_close(p.a), ==, 0);
+    return NULL;
+}
+
+/* Once the call has returned, the fiber that was subscribed before is cancelled, or stays as it is. */
+TEST(a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription)
+{
+    for (enum way way = TAKE_BACK; way <= CLOSE; way++) {
+        struct overtaking o = {.way = way};
+        wf_sys_before(1u << WF_SYS_HANGUP, hold_up, &o);
+        in_a_fiber(2, is_overtaken, &o);
+        wf_sys_before(0, NULL, NULL);
+        CHECK(seen(&o.held));
+    }
+}
+
 /* ---- what it costs ---- */
 
 static int polls; /* atomic: that went into rings */
@@ -490,6 +619,34 @@ TEST(a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring)
     wf_sys_before(1u << WF_SYS_RING_POLL, count_poll, &polls);
     in_a_fiber(1, subscribes_often, NULL);
     wf_sys_before(0, NULL, NULL);
+}
+
+/* A ring's ticket says how often its place was used, in 12 bits. Ticket 0 stands for no poll. */
+static void *uses_a_place_often(void *arg)
+{
+    struct pair p = unix_pair(SOCK_STREAM);
+    struct wf_fd_ref ref;
+    struct wf_set *set = NULL;
+    int zeros = 0;
+    CHECK_INT(write(p.b, "x", 1), ==, 1);
+    CHECK_INT(wf_fd_refer(&ref, p.a), ==, 0);
+    CHECK_INT(wf_set_here(p.a, &set), ==, 0);
+    for (int i = 0; i < 2 * 4096 + 2; i++) {
+        uint32_t ticket = 0;
+        CHECK_INT(wf_set_arm(set, &ref, POLLIN, &ticket), ==, 0);
+        zeros += ticket == 0;
+        AWAIT(!(wf_load(&ref.e->word) & WF_FD_USERS)); /* it has reported: the place is free again */
+    }
+    CHECK_INT(zeros, ==, 0);
+    close_pair(p);
+    return arg;
+}
+
+TEST(a_poll_in_a_ring_never_has_ticket_0)
+{
+    if (!is_ring())
+        SKIP("epoll has no tickets");
+    in_a_fiber(1, uses_a_place_often, NULL);
 }
 
 struct turns {
@@ -700,7 +857,9 @@ TESTS(io_hangup, who_waits_for_a_hangup_alone_is_not_stuck, /* first: no caches 
       one_fiber_may_be_that_of_several_descriptors, a_close_takes_it_along_and_the_next_of_the_number_cancels_nobody,
       the_fibers_record_may_be_another_fibers_by_then, an_event_that_is_not_so_any_more_cancels_nobody,
       an_error_that_is_over_cancels_nobody_and_the_next_one_does, the_fiber_may_be_of_another_scheduler,
-      a_scheduler_may_end_with_it_and_run_again, a_servers_handler_ends_when_its_client_is_gone,
-      a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring, a_descriptor_has_one_poll_whichever_worker_asks,
+      a_scheduler_may_end_with_it_and_run_again, a_subscription_outlasts_a_stop_of_the_scheduler_that_reports_it,
+      a_stopped_scheduler_holds_up_no_close, a_fiber_is_not_cancelled_after_the_call_that_ends_its_subscription,
+      a_servers_handler_ends_when_its_client_is_gone, a_request_costs_no_call_of_epoll_and_no_poll_in_a_ring,
+      a_descriptor_has_one_poll_whichever_worker_asks, a_poll_in_a_ring_never_has_ticket_0,
       a_call_that_fails_leaves_nothing_behind, what_cannot_be_is_refused,
       a_fiber_that_has_not_begun_may_be_cancelled_so, fibers_that_end_while_clients_go_leave_the_innocent_alone)

@@ -5,6 +5,7 @@
 
 #include <weft/net.h>
 
+#include "io/fd.h"
 #include "support/sandbox.h"
 #include "unit/io/ground.h"
 
@@ -222,6 +223,90 @@ static void *is_closed_by_the_server(void *arg)
     return arg;
 }
 
+/* ---- one whose hangup was to cancel the handler: a ring has a poll for that, which holds the connection ---- */
+
+struct hanging {
+    enum how how;
+    bool is_taken_back; /* const: the handler has ended the subscription */
+    int pipe;           /* const: what gets the number with BY_DUP2 */
+    int number;         /* flag: the handler's descriptor */
+    weft_fiber *other;  /* const: the fiber that subscribes to the number's next descriptor, or NULL */
+};
+
+static void subscribes_and_closes(int fd, void *arg)
+{
+    struct hanging *h = arg;
+    char byte;
+    CHECK_INT(weft_cancel_on_hangup(fd, weft_fiber_current()), ==, 0);
+    CHECK_INT(weft_read(fd, &byte, 1, WEFT_FOREVER), ==, 1);
+    CHECK_INT(weft_write(fd, &byte, 1, WEFT_FOREVER), ==, 1);
+    CHECK_INT(weft_read(fd, &byte, 1, WEFT_FOREVER), ==, 1); /* by now the poll is in the ring */
+    if (h->is_taken_back)
+        CHECK_INT(weft_cancel_on_hangup(fd, NULL), ==, 0);
+    if (h->how == BY_DUP2)
+        CHECK_INT(dup2(h->pipe, fd), ==, fd);
+    else
+        close_by(h->how, fd);
+    if (h->other)
+        CHECK_INT(weft_cancel_on_hangup(fd, h->other), ==, 0);
+    put(&h->number, fd);
+}
+
+static void *sees_the_end(void *arg)
+{
+    struct serving s = {.listener = weft_listen("127.0.0.1:0"), .handler = subscribes_and_closes};
+    for (int i = 0; i < 2 * WAYS; i++) {
+        struct pair p = pipe_pair(0);
+        struct hanging h = {.how = (enum how)(i % WAYS), .is_taken_back = i >= WAYS, .pipe = p.a, .number = -1};
+        char byte;
+        s.arg = &h;
+        weft_fiber *server = go(serves, &s);
+        int fd = dial_it(s.listener);
+        CHECK_INT(weft_write(fd, "x", 1, WEFT_FOREVER), ==, 1);
+        CHECK_INT(weft_read(fd, &byte, 1, WEFT_FOREVER), ==, 1);
+        CHECK_INT(weft_write(fd, "x", 1, WEFT_FOREVER), ==, 1);
+        CHECK_INT(weft_read(fd, &byte, 1, weft_in(5 * WEFT_SEC)), ==, 0);
+        weft_cancel(server);
+        ended(server);
+        CHECK_INT(weft_close(fd), ==, 0);
+        if (h.how == BY_DUP2)
+            CHECK_INT(weft_close(h.number), ==, 0);
+        close_pair(p);
+    }
+    CHECK_INT(weft_close(s.listener), ==, 0);
+    return arg;
+}
+
+TEST(a_client_sees_the_end_however_a_subscribed_handler_closes)
+{
+    in_a_fiber(1, sees_the_end, NULL);
+    in_a_fiber(2, sees_the_end, NULL);
+}
+
+static void *subscribes_another(void *arg)
+{
+    struct pair p = pipe_pair(0);
+    struct hanging h = {.how = BY_DUP2, .pipe = p.a, .number = -1, .other = go(parks, NULL)};
+    struct serving s = {.listener = weft_listen("127.0.0.1:0"), .handler = subscribes_and_closes, .arg = &h};
+    weft_fiber *server = go(serves, &s);
+    int fd = dial_it(s.listener);
+    CHECK_INT(weft_write(fd, "xx", 2, WEFT_FOREVER), ==, 2);
+    AWAIT(seen(&h.number) >= 0);
+    end_serving(server, s.listener);
+    CHECK_INT(weft_close(fd), ==, 0);
+    CHECK(wf_load(&wf_fd_look(h.number)->hangup));
+    weft_unpark(h.other);
+    CHECK_INT((intptr_t)ended(h.other), ==, 0);
+    CHECK_INT(weft_close(h.number), ==, 0);
+    close_pair(p);
+    return arg;
+}
+
+TEST(the_server_leaves_the_subscription_of_another_fiber_alone)
+{
+    in_a_fiber(1, subscribes_another, NULL);
+}
+
 /* The last one: the filter stays. */
 TEST(in_a_sandbox_without_statx_the_server_closes_its_own_alone)
 {
@@ -232,4 +317,6 @@ TEST(in_a_sandbox_without_statx_the_server_closes_its_own_alone)
 }
 
 TESTS(net_serve_closing, a_number_that_the_handler_has_closed_is_left_alone, a_copy_that_the_handler_makes_is_its_own,
-      handlers_that_close_their_connections_break_no_others, in_a_sandbox_without_statx_the_server_closes_its_own_alone)
+      handlers_that_close_their_connections_break_no_others, a_client_sees_the_end_however_a_subscribed_handler_closes,
+      the_server_leaves_the_subscription_of_another_fiber_alone,
+      in_a_sandbox_without_statx_the_server_closes_its_own_alone)
