@@ -23,7 +23,7 @@
 #include "sched/wait.h"
 #include "sync/mutex.h"
 
-#define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
+#define FIRST_SIZE sizeof(weft_serve_opts)
 #define GRACE (5 * WEFT_SEC)
 #define FIRST_PAUSE (5 * WEFT_MS)
 #define LONGEST_PAUSE WEFT_SEC
