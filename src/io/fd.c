@@ -314,7 +314,7 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     if (wf_likely(w->driver.io)) /* for what it is told by others a worker needs none */
         wf_set_waits((struct wf_set *)w->driver.io, w->now, e->patience);
     wf_store(&w->counts.watches, w->counts.watches + 1);
-    const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "serve" : "write";
+    const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "connection" : "write";
     int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
     w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches - 1);

@@ -126,12 +126,6 @@ static int dial_local(const struct wf_address *a, weft_time deadline)
     if (fd < 0)
         return fd;
     int rc = weft_connect(fd, (const struct sockaddr *)&a->un, a->un_size, deadline);
-    for (weft_span pause = WEFT_MS; rc == -EAGAIN; pause = pause < 100 * WEFT_MS ? 2 * pause : pause) {
-        weft_time until = weft_in(pause); /* its backlog is full, and nothing tells when it is not */
-        rc = until.ns >= deadline.ns ? -ETIMEDOUT : weft_sleep_until(until);
-        if (rc == 0)
-            rc = weft_connect(fd, (const struct sockaddr *)&a->un, a->un_size, deadline);
-    }
     if (rc != 0)
         weft_close(fd);
     return rc == 0 ? fd : rc;
