@@ -362,7 +362,9 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     int rc = wf_fd_refer(&of, fd);
     if (rc != 0)
         return rc;
-    return make_connection(&of, to, size, deadline);
+    rc = make_connection(&of, to, size, deadline);
+    wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
+    return rc;
 }
 
 /* Who uses it is told; then it is SHUT. A child of vfork(2) tells nobody. */
