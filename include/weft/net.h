@@ -113,10 +113,11 @@ typedef struct weft_serve_opts {
  * further connections at once, without a refusal, so that refusals do not hold up others. With weft_refuse as `refuse`,
  * the server closes each connection above max_conns at once.
  *
- * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN no connection is in the queue and
- *          WEFT_NOW, -ECANCELED, -EBADF the listener was closed before the call, was closed by other means than
- *          weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not in a fiber, -EBUSY other
- *          schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting does not mend
+ * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN with WEFT_NOW: no connection is in
+ *          the queue, or max_conns are being served, -ECANCELED, -EBADF the listener was closed before the call, was
+ *          closed by other means than weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not
+ *          in a fiber, -EBUSY other schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting
+ *          does not mend
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener, and connections in its queue stay there until the caller

@@ -360,9 +360,10 @@ int wf_fd_wait_until(const struct wf_fd_ref *r, bool (*holds)(const void *arg), 
         struct wf_sleeper own, *me = wf_sleeper(&own);
         wf_lock(&r->e->lock);
         bool there = may_begin(r);
-        if (!there || holds(arg)) {
+        bool over = !there || holds(arg);
+        if (over || wf_time_is_now(deadline)) {
             wf_unlock(&r->e->lock);
-            return there ? 0 : -EBADF;
+            return !there ? -EBADF : over ? 0 : -EAGAIN;
         }
         rc = sleep_on(r->e, me, WF_FD_TOLD, deadline);
     }
