@@ -209,7 +209,10 @@ static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
 {
     *mine = (weft_serve_opts){.size = sizeof *mine};
     int rc = theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
-    return rc == 0 && mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared) ? -EINVAL : rc;
+    if (rc != 0)
+        return rc;
+    bool has_bad_stack = mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared);
+    return has_bad_stack || (mine->refuse && mine->max_conns == 0) ? -EINVAL : 0;
 }
 
 /* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */

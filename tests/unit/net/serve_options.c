@@ -363,6 +363,13 @@ IN_FIBER(a_client_that_comes_again_is_not_refused)
     return arg;
 }
 
+IN_FIBER(a_refusal_needs_max_conns)
+{
+    weft_serve_opts unlimited = {.refuse = weft_refuse};
+    CHECK_INT(weft_serve(0, echoes, NULL, &unlimited, WEFT_NOW), ==, -EINVAL);
+    return arg;
+}
+
 /* Refusals that wait hold up neither each other nor the handlers, and when there is room again nobody is refused. */
 IN_FIBER(a_refusal_answers_and_holds_up_nobody)
 {
@@ -459,5 +466,5 @@ TESTS(net_serve_options, handlers_run_on_shared_stacks,
       a_stack_size_and_shared_stacks_exclude_each_other, options_without_a_size_all_count,
       a_handler_learns_its_peers_address, who_has_the_number_next_is_not_the_peer,
       there_is_no_peer_outside_of_a_handler, connections_above_max_conns_are_closed_at_once,
-      a_client_that_comes_again_is_not_refused, a_refusal_answers_and_holds_up_nobody,
+      a_client_that_comes_again_is_not_refused, a_refusal_needs_max_conns, a_refusal_answers_and_holds_up_nobody,
       at_most_64_refusals_are_under_way, a_lack_of_memory_for_a_connection_is_waited_out)
