@@ -195,9 +195,10 @@ WEFT_API int weft_accept(int fd, struct sockaddr *from, socklen_t *size, int fla
 /**
  * connect(2). After -ETIMEDOUT or -ECANCELED the attempt may still be under way: close the socket. On a descriptor without
  * O_NONBLOCK, without io_uring, a helper makes it (weft/offload.h): then WEFT_NOW begins nothing, and after a close it goes on
- * by itself until it ends.
+ * by itself until it ends. If the backlog of a UNIX listener is full, the call waits for room. With O_NONBLOCK it tries
+ * again after a millisecond, then after longer and longer pauses, up to 128 ms.
  *
- * Returns: 0, or a negative errno; -EISCONN and -EALREADY as the system call says
+ * Returns: 0, -EAGAIN with WEFT_NOW, or another negative errno; -EISCONN and -EALREADY as the system call says
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing

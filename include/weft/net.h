@@ -88,7 +88,7 @@ typedef struct weft_serve_opts {
     size_t stack;       /* bytes of stack of each fiber; 0: the scheduler's default. Must be 0 with `shared` */
     weft_span grace;    /* how long handlers have when serving ends, until they are cancelled; 0: 5 s, negative: none */
     weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private stack */
-    weft_serve_fn *refuse; /* connections above max_conns are accepted and refused, see below; NULL: they wait */
+    weft_serve_fn *refuse; /* connections above max_conns, which must be set, are refused, see below; NULL: they wait */
     bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
 } weft_serve_opts;
 
@@ -111,12 +111,13 @@ typedef struct weft_serve_opts {
  * fiber, which max_conns does not count. This function may write an answer and wait until the peer has read it. The
  * server then closes the connection, as after a handler. At most 64 refusals are in flight at a time. The server closes
  * further connections at once, without a refusal, so that refusals do not hold up others. With weft_refuse as `refuse`,
- * the server closes each connection above max_conns at once.
+ * the server closes each connection above max_conns at once. `refuse` without max_conns is -EINVAL.
  *
- * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN no connection is in the queue and
- *          WEFT_NOW, -ECANCELED, -EBADF the listener was closed before the call, was closed by other means than
- *          weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not in a fiber, -EBUSY other
- *          schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting does not mend
+ * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN with WEFT_NOW: no connection is in
+ *          the queue, or max_conns are being served, -ECANCELED, -EBADF the listener was closed before the call, was
+ *          closed by other means than weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not
+ *          in a fiber, -EBUSY other schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting
+ *          does not mend
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener, and connections in its queue stay there until the caller

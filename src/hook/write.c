@@ -183,12 +183,12 @@ static ptrdiff_t send_piece(int to, int from, off_t *offset, size_t bytes, struc
     return n;
 }
 
-HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
+static ssize_t send_file(int to, int from, off_t *offset, size_t bytes)
 {
     struct wf_waiting w = {0};
     struct stat st;
     int kept = errno;
-    if (likely(!wf_hooked_here()) || wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
+    if (wf_wait_begin(&w, to, POLLOUT) != WF_WAIT_AGAIN || fstat(to, &st) != 0 ||
         (!S_ISSOCK(st.st_mode) && !S_ISFIFO(st.st_mode)) || bytes == 0 || bytes > SSIZE_MAX ||
         kind_of(from) == S_IFDIR) {
         errno = kept;
@@ -216,6 +216,12 @@ HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
     }
     errno = kept;
     return done > 0 ? (ssize_t)done : told(n, to);
+}
+
+HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+    return likely(!wf_hooked_here()) ? wf_real.sendfile(to, from, offset, bytes)
+                                     : wf_spent(to, send_file(to, from, offset, bytes));
 }
 
 HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
@@ -317,5 +323,5 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
         done += n > 0 ? (size_t)n : 0;
     } while (n > 0 && done < bytes && goes_on(from, to));
     errno = kept;
-    return done > 0 ? (ssize_t)done : told(n, to);
+    return wf_spent(to, done > 0 ? (ssize_t)done : told(n, to));
 }

@@ -314,7 +314,7 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     if (wf_likely(w->driver.io)) /* for what it is told by others a worker needs none */
         wf_set_waits((struct wf_set *)w->driver.io, w->now, e->patience);
     wf_store(&w->counts.watches, w->counts.watches + 1);
-    const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "serve" : "write";
+    const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "connection" : "write";
     int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
     w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches - 1);
@@ -360,9 +360,10 @@ int wf_fd_wait_until(const struct wf_fd_ref *r, bool (*holds)(const void *arg), 
         struct wf_sleeper own, *me = wf_sleeper(&own);
         wf_lock(&r->e->lock);
         bool there = may_begin(r);
-        if (!there || holds(arg)) {
+        bool over = !there || holds(arg);
+        if (over || wf_time_is_now(deadline)) {
             wf_unlock(&r->e->lock);
-            return there ? 0 : -EBADF;
+            return !there ? -EBADF : over ? 0 : -EAGAIN;
         }
         rc = sleep_on(r->e, me, WF_FD_TOLD, deadline);
     }

@@ -235,7 +235,7 @@ int wf_fd_sleep(const struct wf_fd_ref *r, struct wf_sleeper *me, uint32_t event
 
 /*
  * In a fiber: waits until holds(arg). Whoever makes it so reports WF_FD_TOLD by wf_fd_event. 0, or -EBADF (closed),
- * -ETIMEDOUT, -ECANCELED.
+ * -EAGAIN (WEFT_NOW), -ETIMEDOUT, -ECANCELED.
  */
 int wf_fd_wait_until(const struct wf_fd_ref *r, bool (*holds)(const void *arg), const void *arg, weft_time deadline);
 

@@ -447,17 +447,19 @@ static ptrdiff_t try_read_nothing(struct call *c)
     return result(wf_raw_read(c->of.fd, &none, 0), kept);
 }
 
-WF_COLD static ptrdiff_t read_nothing(int fd)
+WF_COLD static ptrdiff_t read_nothing(int fd, weft_time deadline)
 {
     struct call c = {.kind = NOTHING, .of.fd = fd};
     int rc = look_up(&c);
-    return rc != 0 ? rc : entered(&c, try_read_nothing);
+    ptrdiff_t n = rc != 0 ? rc : entered(&c, try_read_nothing);
+    wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
+    return n;
 }
 
 WF_ENTRY ptrdiff_t weft_read(int fd, void *buffer, size_t bytes, weft_time deadline)
 {
     if (wf_unlikely(bytes == 0))
-        return read_nothing(fd);
+        return read_nothing(fd, deadline);
     struct iovec part = {buffer, bytes};
     struct call c = {.kind = READ, .of.fd = fd, .parts = &part, .count = 1};
     return take(&c, try_read, bytes, deadline);
@@ -635,7 +637,7 @@ ptrdiff_t weft_read_full(int fd, void *buffer, size_t bytes, size_t *done, weft_
 {
     struct iovec part = {buffer, bytes};
     struct call c = {.kind = READ, .of.fd = fd, .parts = &part, .count = 1};
-    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, read_part, deadline) : read_nothing(fd);
+    ptrdiff_t n = bytes > 0 ? repeat(&c, &part, read_part, deadline) : read_nothing(fd, deadline);
     if (done)
         *done = bytes - part.iov_len;
     return n < 0 ? n : (ptrdiff_t)(bytes - part.iov_len);

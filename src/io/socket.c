@@ -260,6 +260,101 @@ static bool may_wait(int fd, const struct sockaddr *to, socklen_t size, weft_tim
            (wf_thread_now()->fiber || deadline.ns != INT64_MAX) && wf_is_blocking(fd);
 }
 
+static bool never(const void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* Sleeps. weft_close ends the sleep of a fiber (-EBADF); a plain thread notices it when it tries again. */
+static int pause_until(const struct wf_fd_ref *of, weft_time until)
+{
+    if (!wf_thread_now()->fiber)
+        return weft_sleep_until(until);
+    int rc = wf_fd_wait_until(of, never, NULL, until);
+    return rc == -ETIMEDOUT ? 0 : rc;
+}
+
+#define FIRST_PAUSE WEFT_MS
+#define LONGEST_PAUSE (100 * WEFT_MS)
+
+/* One try. *is_full: a UNIX listener's backlog is full. (On a blocking socket EAGAIN is the end of SO_SNDTIMEO.) */
+static int connect_here(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size, bool *is_full)
+{
+    if (!wf_fd_enter(of, 0))
+        return -EBADF;
+    int rc = try_connect(of->fd, to, size);
+    *is_full = wf_unlikely(rc == -EAGAIN) && to->sa_family == AF_UNIX && !wf_is_blocking(of->fd);
+    wf_fd_exit(of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    return rc;
+}
+
+/* Nothing tells when a full backlog has room again. So the call tries again by the clock, and at its deadline. */
+static int connect_when_room(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    bool is_full = false, is_last = wf_time_is_now(deadline);
+    int rc = connect_here(of, to, size, &is_full);
+    for (weft_span pause = FIRST_PAUSE; wf_unlikely(is_full) && !is_last; pause *= pause < LONGEST_PAUSE ? 2 : 1) {
+        weft_time until = weft_in(pause);
+        is_last = until.ns >= deadline.ns;
+        rc = pause_until(of, is_last ? deadline : until);
+        if (rc != 0)
+            return rc;
+        rc = connect_here(of, to, size, &is_full);
+        if (is_full && is_last)
+            return -ETIMEDOUT;
+    }
+    return rc;
+}
+
+/* On a blocking descriptor, where connect(2) must not wait on this thread. */
+static int connect_elsewhere(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    if (!wf_fd_enter(of, 0))
+        return -EBADF;
+    int rc = begin_connect(of->fd, to, size);
+    wf_fd_exit(of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    if (rc != -ENOSYS)
+        return rc;
+    rc = connect_by_helper(of, to, size, deadline);
+    if (!wf_fd_enter(of, 0))
+        return -EBADF;
+    wf_fd_exit(of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
+    return rc;
+}
+
+static int wait_for_connection(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size, bool blocking,
+                               weft_time deadline)
+{
+    for (;;) {
+        int rc = wf_fd_wait(of, POLLOUT, 0, deadline);
+        if (rc < 0)
+            return rc;
+        if (!wf_fd_enter(of, 0))
+            return -EBADF;
+        struct pollfd p = {.fd = of->fd, .events = POLLOUT};
+        bool over = wf_poll_until(&p, 1, INT64_MIN) != 0; /* a socket that is not connecting yet reports HUP */
+        rc = !over ? -EINPROGRESS : blocking ? end_connect(of->fd, to, size) : connect_error(of->fd);
+        wf_fd_leave(of);
+        if (rc != -EINPROGRESS)
+            return rc;
+    }
+}
+
+static int make_connection(const struct wf_fd_ref *of, const struct sockaddr *to, socklen_t size, weft_time deadline)
+{
+    struct wf_request r = {.call = WF_CALL_CONNECT, .fd = of->fd, .memory = to, .size = size};
+    int rc = call_in_ring(of, &r, deadline);
+    bool blocking = false;
+    if (rc == -EAGAIN) {
+        blocking = may_wait(of->fd, to, size, deadline);
+        rc = blocking ? connect_elsewhere(of, to, size, deadline) : connect_when_room(of, to, size, deadline);
+    }
+    if (rc != -EINPROGRESS)
+        return rc;
+    return wf_time_is_now(deadline) ? -EAGAIN : wait_for_connection(of, to, size, blocking, deadline);
+}
+
 int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time deadline)
 {
     wf_slice_enter();
@@ -267,39 +362,9 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     int rc = wf_fd_refer(&of, fd);
     if (rc != 0)
         return rc;
-    struct wf_request r = {.call = WF_CALL_CONNECT, .fd = fd, .memory = to, .size = size};
-    rc = call_in_ring(&of, &r, deadline);
-    bool waits = false;
-    if (rc == -EAGAIN) {
-        if (!wf_fd_enter(&of, 0))
-            return -EBADF;
-        waits = may_wait(fd, to, size, deadline);
-        rc = waits ? begin_connect(fd, to, size) : try_connect(fd, to, size);
-        wf_fd_exit(&of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
-        if (waits && rc == -ENOSYS) {
-            rc = connect_by_helper(&of, to, size, deadline);
-            if (!wf_fd_enter(&of, 0))
-                return -EBADF;
-            wf_fd_exit(&of, WF_FD_DRAINED_IN | WF_FD_DRAINED_OUT, 0);
-        }
-    }
-    if (rc != -EINPROGRESS)
-        return rc;
-    if (wf_time_is_now(deadline))
-        return -EAGAIN;
-    for (;;) {
-        rc = wf_fd_wait(&of, POLLOUT, 0, deadline);
-        if (rc < 0)
-            return rc;
-        if (!wf_fd_enter(&of, 0))
-            return -EBADF;
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        bool over = wf_poll_until(&p, 1, INT64_MIN) != 0; /* a socket that is not connecting yet reports HUP */
-        rc = !over ? -EINPROGRESS : waits ? end_connect(fd, to, size) : connect_error(fd);
-        wf_fd_leave(&of);
-        if (rc != -EINPROGRESS)
-            return rc;
-    }
+    rc = make_connection(&of, to, size, deadline);
+    wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
+    return rc;
 }
 
 /* Who uses it is told; then it is SHUT. A child of vfork(2) tells nobody. */

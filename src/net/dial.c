@@ -16,6 +16,7 @@
 #include "base/raw.h"
 #include "io/fd.h"
 #include "net/address.h"
+#include "sched/budget.h"
 
 enum { BACKLOG = 4096, MOST_ADDRESSES = 16 };
 
@@ -83,22 +84,28 @@ static int resolve(const struct wf_address *a, int flags, struct addrinfo **out,
     return weft_resolve(a->host[0] ? a->host : NULL, a->port, &hints, out, deadline);
 }
 
-int weft_listen(const char *address)
+/* At the first address that works. */
+static int listen_inet(const struct wf_address *a)
 {
-    struct wf_address a;
     struct addrinfo *all;
-    int rc = wf_address_read(&a, address);
-    if (rc != 0)
-        return rc;
-    if (a.local)
-        return listen_local(&a);
-    rc = resolve(&a, AI_PASSIVE, &all, WEFT_FOREVER);
+    int rc = resolve(a, AI_PASSIVE, &all, WEFT_FOREVER);
     if (rc != 0)
         return rc;
     rc = -ENOENT;
     for (const struct addrinfo *at = all; at && rc < 0; at = at->ai_next)
         rc = listen_at(at);
     freeaddrinfo(all);
+    return rc;
+}
+
+int weft_listen(const char *address)
+{
+    struct wf_address a;
+    int rc = wf_address_read(&a, address);
+    if (rc != 0)
+        return rc;
+    rc = a.local ? listen_local(&a) : listen_inet(&a);
+    wf_budget_spend_anywhere(WF_COST_IO, true);
     return rc;
 }
 
@@ -126,12 +133,6 @@ static int dial_local(const struct wf_address *a, weft_time deadline)
     if (fd < 0)
         return fd;
     int rc = weft_connect(fd, (const struct sockaddr *)&a->un, a->un_size, deadline);
-    for (weft_span pause = WEFT_MS; rc == -EAGAIN; pause = pause < 100 * WEFT_MS ? 2 * pause : pause) {
-        weft_time until = weft_in(pause); /* its backlog is full, and nothing tells when it is not */
-        rc = until.ns >= deadline.ns ? -ETIMEDOUT : weft_sleep_until(until);
-        if (rc == 0)
-            rc = weft_connect(fd, (const struct sockaddr *)&a->un, a->un_size, deadline);
-    }
     if (rc != 0)
         weft_close(fd);
     return rc == 0 ? fd : rc;

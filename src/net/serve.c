@@ -23,7 +23,7 @@
 #include "sched/wait.h"
 #include "sync/mutex.h"
 
-#define FIRST_SIZE (offsetof(weft_serve_opts, grace) + sizeof(weft_span))
+#define FIRST_SIZE sizeof(weft_serve_opts)
 #define GRACE (5 * WEFT_SEC)
 #define FIRST_PAUSE (5 * WEFT_MS)
 #define LONGEST_PAUSE WEFT_SEC
@@ -209,7 +209,10 @@ static int read_opts(weft_serve_opts *mine, const weft_serve_opts *theirs)
 {
     *mine = (weft_serve_opts){.size = sizeof *mine};
     int rc = theirs ? wf_options_read(mine, sizeof *mine, theirs, FIRST_SIZE) : 0;
-    return rc == 0 && mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared) ? -EINVAL : rc;
+    if (rc != 0)
+        return rc;
+    bool has_bad_stack = mine->stack != 0 && (mine->stack < WEFT_STACK_MIN || mine->shared);
+    return has_bad_stack || (mine->refuse && mine->max_conns == 0) ? -EINVAL : 0;
 }
 
 /* The handlers end, in time or cancelled. Whatever happens to the caller, none is left behind. */

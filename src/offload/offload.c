@@ -14,7 +14,7 @@
 #include "sched/slice.h"
 #include "sched/wait.h"
 
-#define FIRST_SIZE (offsetof(weft_offload_opts, drop) + sizeof(void *))
+#define FIRST_SIZE sizeof(weft_offload_opts)
 #define SPINS 100 /* who has woken us is about to be done with that */
 
 /* A fiber here is woken from outside of its scheduler: it is not one that nothing can wake. */

@@ -10,19 +10,29 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/uio.h>
 
-static int pair[2];
+#include <weft/sched.h>
+
+static int pair[2], tube[2], file; /* sockets; a pipe; a byte */
 
 static void make_pair_of(int flags)
 {
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0, pair), ==, 0);
+    CHECK_INT(pipe2(tube, O_CLOEXEC | (flags & SOCK_NONBLOCK ? O_NONBLOCK : 0)), ==, 0);
+    file = memfd_create("share", MFD_CLOEXEC);
+    CHECK_INT(syscall(SYS_write, file, "x", 1), ==, 1);
 }
 
 static void drop_pair(void)
 {
-    close(pair[0]);
-    close(pair[1]);
+    for (int i = 0; i < 2; i++) {
+        close(pair[i]);
+        close(tube[i]);
+    }
+    close(file);
 }
 
 /* Each finds something at once: a byte, or room for one. */
@@ -51,6 +61,37 @@ static void transfers_parts(int flags)
     CHECK_INT(readv(pair[0], &part, 1), ==, 1);
 }
 
+/* These two take the byte back without the hooks, so that only the call in question can let others run. */
+static void take_byte(int fd)
+{
+    char byte;
+    CHECK_INT(syscall(SYS_read, fd, &byte, 1), ==, 1);
+}
+
+static void sends_file(int flags)
+{
+    off_t at = 0;
+    (void)flags;
+    CHECK_INT(sendfile(pair[1], file, &at, 1), ==, 1);
+    take_byte(pair[0]);
+}
+
+static void sends_file_to_pipe(int flags)
+{
+    off_t at = 0;
+    (void)flags;
+    CHECK_INT(sendfile(tube[1], file, &at, 1), ==, 1);
+    take_byte(tube[0]);
+}
+
+static void splices(int flags)
+{
+    (void)flags;
+    CHECK_INT(syscall(SYS_write, tube[1], "x", 1), ==, 1);
+    CHECK_INT(splice(tube[0], NULL, pair[1], NULL, 1, 0), ==, 1);
+    take_byte(pair[0]);
+}
+
 static void polls(int flags)
 {
     struct pollfd p = {.fd = pair[0], .events = POLLOUT};
@@ -59,6 +100,9 @@ static void polls(int flags)
 }
 
 typedef void call_fn(int flags);
+
+static call_fn *const sharing_calls[] = {transfers,  transfers_messages, transfers_parts, polls,
+                                         sends_file, sends_file_to_pipe, splices};
 
 /* Whether the bystander has had a few turns; a time limit, for one that gets none. */
 static bool lets_others_run(call_fn *call)
@@ -80,20 +124,54 @@ static int turns_during(call_fn *call, int flags)
 
 STATEMENT(calls_that_need_not_wait_let_others_run_in_the_end)
 {
-    call_fn *const calls[] = {transfers, transfers_messages, transfers_parts, polls};
     if (is_kernel())
         return;
     watch();
     make_pair_of(0);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        CHECK(lets_others_run(calls[i]));
+    for (size_t i = 0; i < sizeof sharing_calls / sizeof *sharing_calls; i++)
+        CHECK(lets_others_run(sharing_calls[i]));
     drop_pair();
     unwatch();
 }
 
+static void handle_nothing(int number)
+{
+    (void)number;
+}
+
+static void *stands_by(void *arg)
+{
+    stand_by(NULL);
+    return arg;
+}
+
+static void *as_first_fiber(void *arg)
+{
+    is_watched = true;
+    CHECK_INT(weft_go(stands_by, NULL), ==, 0);
+    for (size_t i = 0; i < sizeof sharing_calls / sizeof *sharing_calls; i++)
+        CHECK(lets_others_run(sharing_calls[i]));
+    is_watched = false;
+    return arg;
+}
+
+/* A handler could interrupt it, so that it makes each call in another way. */
+TEST(so_does_the_first_fiber_of_a_program_with_a_handler)
+{
+    struct sigaction action = {.sa_handler = handle_nothing}, before;
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1};
+    if (is_kernel())
+        return;
+    CHECK_INT(sigaction(SIGUSR1, &action, &before), ==, 0);
+    make_pair_of(0);
+    CHECK_INT(weft_run(as_first_fiber, NULL, NULL, &opts), ==, 0);
+    drop_pair();
+    CHECK_INT(sigaction(SIGUSR1, &before, NULL), ==, 0);
+}
+
 STATEMENT(but_not_under_a_mutex_nor_if_they_were_told_not_to_wait)
 {
-    call_fn *const calls[] = {transfers, transfers_messages, transfers_parts};
+    call_fn *const calls[] = {transfers, transfers_messages, transfers_parts, sends_file, sends_file_to_pipe, splices};
     static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
     if (is_kernel())
         return;
@@ -106,7 +184,7 @@ STATEMENT(but_not_under_a_mutex_nor_if_they_were_told_not_to_wait)
         pthread_mutex_unlock(&held);
         CHECK_INT(under_lock, ==, 0);
         usleep(2000);
-        if (calls[i] != transfers_parts)
+        if (calls[i] == transfers || calls[i] == transfers_messages)
             CHECK_INT(turns_during(calls[i], MSG_DONTWAIT), ==, 0);
         drop_pair();
         make_pair_of(SOCK_NONBLOCK);
@@ -143,4 +221,5 @@ STATEMENT(nor_in_a_signal_handler)
 }
 
 STATEMENTS(share, calls_that_need_not_wait_let_others_run_in_the_end,
-           but_not_under_a_mutex_nor_if_they_were_told_not_to_wait, nor_in_a_signal_handler)
+           so_does_the_first_fiber_of_a_program_with_a_handler, but_not_under_a_mutex_nor_if_they_were_told_not_to_wait,
+           nor_in_a_signal_handler)

@@ -138,7 +138,7 @@ STATEMENT(a_timeout_does_not_shorten_a_wait_that_is_shorter_nor_the_next_one)
     int pair[2];
     char c;
     tcp_pair(pair);
-    set_timeout(pair[0], SO_RCVTIMEO, 300);
+    set_timeout(pair[0], SO_RCVTIMEO, 3000);
     for (int i = 0; i < 3; i++) {
         struct writer w = {pair[1], 150, "x", 1};
         double start = now_ms();

@@ -4,6 +4,9 @@
  */
 #include <weft/file.h>
 #include <weft/hook.h>
+#include <weft/net.h>
+
+#include <sys/un.h>
 
 #include "unit/io/ground.h"
 
@@ -207,6 +210,37 @@ static void splice_byte(weft_time deadline, int flags)
     left--;
 }
 
+/* A UNIX socket connects at once if the backlog has room; only the call itself may give way. */
+static void connect_local(weft_time deadline, int flags)
+{
+    static struct sockaddr_un at = {.sun_family = AF_UNIX};
+    static socklen_t size = sizeof at;
+    static int l = -1;
+    (void)flags;
+    if (l < 0) {
+        l = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK_INT(bind(l, (struct sockaddr *)&at, sizeof at.sun_family), ==, 0); /* the kernel names it */
+        CHECK(getsockname(l, (struct sockaddr *)&at, &size) == 0 && listen(l, 8) == 0);
+    }
+    int c = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    CHECK_INT(weft_connect(c, (struct sockaddr *)&at, size, deadline), ==, 0);
+    close(accept4(l, NULL, NULL, SOCK_CLOEXEC));
+    close(c);
+}
+
+static void read_nothing(weft_time deadline, int flags)
+{
+    char c;
+    (void)flags;
+    CHECK_INT(weft_read(stream.a, &c, 0, deadline), ==, 0);
+}
+
+static void listen_and_close(weft_time deadline, int flags)
+{
+    (void)deadline, (void)flags;
+    CHECK_INT(weft_close(weft_listen("127.0.0.1:0")), ==, 0);
+}
+
 typedef void call_fn(weft_time deadline, int flags);
 
 /* Whether the neighbour has its turn now and then while such calls are made. */
@@ -230,7 +264,8 @@ static int turns_during(call_fn *call, weft_time deadline, int flags)
 
 static void *makes_calls(void *arg)
 {
-    call_fn *const calls[] = {send_and_recv, write_and_read, poll_for_room, read_file, splice_byte};
+    call_fn *const calls[] = {send_and_recv, write_and_read, poll_for_room, read_file,
+                              splice_byte,   connect_local,  read_nothing};
     bool in_ring = strcmp(weft_io_backend(), "io_uring") == 0; /* there a call waits, and a lock does not help */
     char name[] = "/tmp/weft-fair-XXXXXX", zeros[512] = {0};
     file = mkostemp(name, O_CLOEXEC);
@@ -251,6 +286,7 @@ static void *makes_calls(void *arg)
         weft_hook_held(-1);
     }
     CHECK_INT(turns_during(send_and_recv, WEFT_FOREVER, MSG_DONTWAIT), ==, 0);
+    CHECK(gives_way(listen_and_close));
     put(&stop, 1);
     ended(neighbour);
     close_pair(stream);

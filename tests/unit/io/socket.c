@@ -125,6 +125,109 @@ IN_FIBER(a_blocking_connect_waits_and_ends_at_its_deadline)
     return arg;
 }
 
+/* ---- a UNIX listener that lets nobody in, as its backlog is full ---- */
+
+struct full {
+    struct sockaddr_un at;
+    socklen_t size;
+    int listener, inside;
+};
+
+static int local_socket(int flags)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    CHECK_INT(fd, >=, 0);
+    return fd;
+}
+
+static struct full fill(void)
+{
+    struct full f = {.at.sun_family = AF_UNIX, .listener = local_socket(0), .inside = local_socket(0)};
+    f.size = sizeof f.at;
+    CHECK_INT(bind(f.listener, (struct sockaddr *)&f.at, sizeof f.at.sun_family), ==, 0); /* the kernel names it */
+    CHECK(getsockname(f.listener, (struct sockaddr *)&f.at, &f.size) == 0 && listen(f.listener, 0) == 0);
+    CHECK_INT(connect(f.inside, (struct sockaddr *)&f.at, f.size), ==, 0);
+    return f;
+}
+
+static void let_one_in(const struct full *f)
+{
+    int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK_INT(fd, >=, 0);
+    close(fd);
+}
+
+static void empty(struct full f)
+{
+    close(f.inside);
+    close(f.listener);
+}
+
+struct newcomer {
+    struct full *full;
+    int fd;
+    weft_time until;
+};
+
+static void *comes(void *arg)
+{
+    struct newcomer *c = arg;
+    return ptr(weft_connect(c->fd, (struct sockaddr *)&c->full->at, c->full->size, c->until));
+}
+
+IN_FIBER(a_connect_waits_for_room_in_a_full_backlog)
+{
+    struct full f = fill();
+    struct newcomer c = {.full = &f, .fd = local_socket(SOCK_NONBLOCK), .until = WEFT_FOREVER};
+    weft_fiber *waits = go(comes, &c);
+    AWAIT(is_parked(waits));
+    let_one_in(&f);
+    CHECK_PTR(ended(waits), ==, ptr(0));
+    CHECK_INT(weft_close(c.fd), ==, 0);
+    empty(f);
+    return arg;
+}
+
+IN_FIBER(a_wait_for_room_in_a_full_backlog_ends)
+{
+    struct full f = fill();
+    struct newcomer c = {.full = &f, .fd = local_socket(SOCK_NONBLOCK), .until = WEFT_NOW};
+    CHECK_PTR(comes(&c), ==, ptr(-EAGAIN));
+    c.until = weft_in(5 * WEFT_MS);
+    CHECK_PTR(comes(&c), ==, ptr(-ETIMEDOUT));
+    CHECK_INT(weft_now().ns, >=, c.until.ns);
+    c.until = WEFT_FOREVER;
+    weft_fiber *waits = go(comes, &c);
+    AWAIT(is_parked(waits));
+    CHECK_INT(weft_cancel(waits), ==, 0);
+    CHECK_PTR(ended(waits), ==, ptr(-ECANCELED));
+    waits = go(comes, &c);
+    AWAIT(is_parked(waits));
+    CHECK_INT(weft_close(c.fd), ==, 0);
+    CHECK_PTR(ended(waits), ==, ptr(-EBADF));
+    c.fd = local_socket(SOCK_NONBLOCK);
+    waits = go(comes, &c);
+    AWAIT(is_parked(waits));
+    empty(f);
+    CHECK_PTR(ended(waits), ==, ptr(-ECONNREFUSED));
+    CHECK_INT(weft_close(c.fd), ==, 0);
+    return arg;
+}
+
+TEST(a_thread_waits_for_room_in_a_full_backlog)
+{
+    struct full f = fill();
+    struct newcomer c = {.full = &f, .fd = local_socket(SOCK_NONBLOCK), .until = WEFT_NOW};
+    CHECK_PTR(comes(&c), ==, ptr(-EAGAIN));
+    c.until = weft_in(5 * WEFT_MS);
+    CHECK_PTR(comes(&c), ==, ptr(-ETIMEDOUT));
+    CHECK_INT(weft_now().ns, >=, c.until.ns);
+    let_one_in(&f);
+    CHECK_PTR(comes(&c), ==, ptr(0));
+    close(c.fd);
+    empty(f);
+}
+
 static void *connects_blocking(void *arg)
 {
     int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -378,7 +481,8 @@ IN_FIBER(a_send_to_a_full_receiver_does_not_spin)
 
 TESTS(io_socket, connections_are_accepted, who_accepts_is_told_of_a_close, a_refused_connection_is_told,
       a_connect_ends_at_its_deadline, a_blocking_connect_waits_and_ends_at_its_deadline,
-      a_blocking_connect_is_made_or_refused, datagrams_stay_whole, a_datagram_says_where_it_is_from,
-      descriptors_come_through, out_of_band_data_does_not_hide_what_follows, what_cannot_accept_says_so,
-      an_empty_queue_of_errors_says_nothing_about_bytes, a_look_behind_the_bytes_says_nothing_about_them,
-      a_send_to_a_full_receiver_does_not_spin)
+      a_connect_waits_for_room_in_a_full_backlog, a_wait_for_room_in_a_full_backlog_ends,
+      a_thread_waits_for_room_in_a_full_backlog, a_blocking_connect_is_made_or_refused, datagrams_stay_whole,
+      a_datagram_says_where_it_is_from, descriptors_come_through, out_of_band_data_does_not_hide_what_follows,
+      what_cannot_accept_says_so, an_empty_queue_of_errors_says_nothing_about_bytes,
+      a_look_behind_the_bytes_says_nothing_about_them, a_send_to_a_full_receiver_does_not_spin)

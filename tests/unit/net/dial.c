@@ -215,7 +215,23 @@ TEST(a_name_that_does_not_exist_is_said)
     with_many(unknown_name);
 }
 
+/* The dialled listener has room for one connection, and nobody accepts it. */
+IN_FIBER(a_dial_waits_for_room_in_a_full_backlog)
+{
+    char name[64];
+    snprintf(name, sizeof name, "unix:@weft-test-dial-%d", getpid());
+    int there = weft_listen(name);
+    CHECK_INT(listen(there, 0), ==, 0);
+    int first = weft_dial(name, WEFT_FOREVER);
+    CHECK_INT(first, >=, 0);
+    CHECK_INT(weft_dial(name, WEFT_NOW), ==, -EAGAIN);
+    CHECK_INT(weft_dial(name, weft_in(3 * WEFT_MS)), ==, -ETIMEDOUT);
+    CHECK_INT(weft_close(first), ==, 0);
+    CHECK_INT(weft_close(there), ==, 0);
+    return arg;
+}
+
 TESTS(net_dial, a_refused_address_is_followed_by_the_next_at_once,
       a_silent_address_is_followed_by_the_next_after_a_quarter_of_a_second, if_all_refuse_that_is_said,
       if_all_are_silent_it_ends_at_the_deadline_or_when_cancelled, the_two_kinds_of_addresses_alternate,
-      a_name_that_does_not_exist_is_said)
+      a_name_that_does_not_exist_is_said, a_dial_waits_for_room_in_a_full_backlog)

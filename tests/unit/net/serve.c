@@ -157,6 +157,26 @@ IN_FIBER(serving_ends_while_there_is_no_room)
     return arg;
 }
 
+IN_FIBER(with_now_serving_ends_when_there_is_no_room)
+{
+    struct serving s = {.listener = weft_listen("127.0.0.1:0"),
+                        .handler = echoes,
+                        .opts = {.max_conns = 1, .grace = -1},
+                        .until = WEFT_NOW};
+    int fds[2];
+    for (int i = 0; i < 2; i++)
+        fds[i] = weft_dial(address_of(s.listener), WEFT_FOREVER);
+    CHECK_PTR(serves(&s), ==, ptr(-EAGAIN));
+    int left = weft_accept(s.listener, NULL, NULL, SOCK_CLOEXEC, WEFT_NOW); /* it has taken one of the two */
+    CHECK_INT(left, >=, 0);
+    CHECK_INT(weft_close(left), ==, 0);
+    CHECK_PTR(serves(&s), ==, ptr(-EAGAIN));
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(weft_close(fds[i]), ==, 0);
+    CHECK_INT(weft_close(s.listener), ==, 0);
+    return arg;
+}
+
 struct busy {
     int now, most;
 };
@@ -602,9 +622,9 @@ TEST(connections_are_spread_over_the_workers)
 
 TESTS(net_serve, connections_are_served, serving_ends_at_its_deadline, what_never_was_a_listener_is_told,
       handlers_are_cancelled_after_the_grace, handlers_have_the_grace_to_end, serving_ends_while_there_is_no_room,
-      a_listener_that_is_closed_in_a_pause_is_left_alone, no_more_than_max_conns_are_served_at_a_time,
-      a_lack_of_descriptors_is_waited_out, a_lack_of_descriptors_under_load_is_waited_out,
-      a_lack_of_descriptors_does_not_outlast_the_deadline,
+      with_now_serving_ends_when_there_is_no_room, a_listener_that_is_closed_in_a_pause_is_left_alone,
+      no_more_than_max_conns_are_served_at_a_time, a_lack_of_descriptors_is_waited_out,
+      a_lack_of_descriptors_under_load_is_waited_out, a_lack_of_descriptors_does_not_outlast_the_deadline,
       a_deadline_that_has_passed_ends_serving_at_a_lack_of_descriptors,
       with_now_a_lack_of_descriptors_ends_serving_at_once, an_uncancellable_section_outlasts_serving,
       a_crowd_does_not_hold_up_others, what_is_no_address_is_said, connections_are_spread_over_the_workers)

@@ -132,6 +132,35 @@ IN_FIBER(a_stack_size_and_shared_stacks_exclude_each_other)
     return arg;
 }
 
+/* ---- without a size ---- */
+
+static void learns_its_peer(int fd, void *arg)
+{
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    CHECK_INT(weft_close(fd), ==, 0);
+    put(arg, weft_peer((struct sockaddr *)&peer, &size));
+}
+
+/* `peers` is the last field: if it counts, all do. */
+IN_FIBER(options_without_a_size_all_count)
+{
+    int said = 1;
+    struct serving s = {.listener = weft_listen("127.0.0.1:0"),
+                        .handler = learns_its_peer,
+                        .arg = &said,
+                        .opts = {.peers = true},
+                        .until = WEFT_FOREVER};
+    weft_fiber *server = go(serves, &s);
+    int fd = connected(s.listener);
+    AWAIT(seen(&said) <= 0);
+    CHECK_INT(seen(&said), ==, 0);
+    CHECK_INT(weft_close(s.listener), ==, 0);
+    CHECK_PTR(ended(server), ==, ptr(0));
+    CHECK_INT(weft_close(fd), ==, 0);
+    return arg;
+}
+
 /* ---- the peer's address ---- */
 
 struct asking {
@@ -334,6 +363,13 @@ IN_FIBER(a_client_that_comes_again_is_not_refused)
     return arg;
 }
 
+IN_FIBER(a_refusal_needs_max_conns)
+{
+    weft_serve_opts unlimited = {.refuse = weft_refuse};
+    CHECK_INT(weft_serve(0, echoes, NULL, &unlimited, WEFT_NOW), ==, -EINVAL);
+    return arg;
+}
+
 /* Refusals that wait hold up neither each other nor the handlers, and when there is room again nobody is refused. */
 IN_FIBER(a_refusal_answers_and_holds_up_nobody)
 {
@@ -427,8 +463,8 @@ TEST(a_lack_of_memory_for_a_connection_is_waited_out)
 
 TESTS(net_serve_options, handlers_run_on_shared_stacks,
       workers_without_a_shared_stack_leave_their_connections_to_others, a_pool_that_other_schedulers_use_is_busy,
-      a_stack_size_and_shared_stacks_exclude_each_other, a_handler_learns_its_peers_address,
-      who_has_the_number_next_is_not_the_peer, there_is_no_peer_outside_of_a_handler,
-      connections_above_max_conns_are_closed_at_once, a_client_that_comes_again_is_not_refused,
-      a_refusal_answers_and_holds_up_nobody, at_most_64_refusals_are_under_way,
-      a_lack_of_memory_for_a_connection_is_waited_out)
+      a_stack_size_and_shared_stacks_exclude_each_other, options_without_a_size_all_count,
+      a_handler_learns_its_peers_address, who_has_the_number_next_is_not_the_peer,
+      there_is_no_peer_outside_of_a_handler, connections_above_max_conns_are_closed_at_once,
+      a_client_that_comes_again_is_not_refused, a_refusal_needs_max_conns, a_refusal_answers_and_holds_up_nobody,
+      at_most_64_refusals_are_under_way, a_lack_of_memory_for_a_connection_is_waited_out)
