@@ -110,15 +110,13 @@ void wf_served_count(const struct served *c, int change)
  */
 static void close_own(const struct served *c)
 {
-    bool forked = has_forked(c);
-    struct wf_fd_ref ref = forked ? (struct wf_fd_ref){0} : ref_of(c);
-    if (!forked && wf_fd_generation(ref.e) != ref.generation)
+    if (has_forked(c)) {
+        if (is_still(c))
+            weft_close(c->fd);
         return;
-    if (!is_still(c))
-        return;
-    if (forked)
-        weft_close(c->fd);
-    else
+    }
+    struct wf_fd_ref ref = ref_of(c);
+    if (wf_fd_generation(ref.e) == ref.generation && is_still(c))
         wf_close_ref(&ref);
 }
 
@@ -190,14 +188,14 @@ static const struct served *served_here(void)
 
 static int ask_for_peer(const struct served *c, struct sockaddr *to, socklen_t *size)
 {
-    bool forked = has_forked(c);
-    struct wf_fd_ref ref = forked ? (struct wf_fd_ref){0} : ref_of(c);
-    if (!forked && !wf_fd_enter(&ref, 0))
-        return -EBADF;
     int kept = errno;
+    if (has_forked(c)) /* nobody else closes it */
+        return (int)wf_negative_errno(getpeername(c->fd, to, size), kept);
+    struct wf_fd_ref ref = ref_of(c);
+    if (!wf_fd_enter(&ref, 0))
+        return -EBADF;
     int rc = (int)wf_negative_errno(getpeername(c->fd, to, size), kept);
-    if (!forked)
-        wf_fd_leave(&ref);
+    wf_fd_leave(&ref);
     return rc;
 }
 

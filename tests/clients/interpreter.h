@@ -24,7 +24,7 @@ int interpreter_main(const struct interpreter *it, int argc, char **argv, const 
  * with `status`, as waitpid(2) tells it, and the last line that it prints must be `last` (NULL: any), before a limit
  * of a minute. A ticker on the same worker is seen to run, if `ticks`.
  */
-void interpreter_check(const char *file, int line, const char *text, int signal, int status, const char *last,
+void interpreter_check(const char *file, int line, const char *text, int number, int status, const char *last,
                        bool ticks);
 
 #define CHECK_RUNS(text, ticks) interpreter_check(__FILE__, __LINE__, text, 0, 0, "done", ticks)

@@ -160,7 +160,7 @@ static int receive_some(struct receiver *me, struct letter *l, int *result, weft
         return which;
     EXPECT(p->scene, which < 2 * (int)n);
     *result = cases[which].result;
-    return (int)of[(unsigned)which % n];
+    return (int)of[which < (int)n ? which : which - (int)n];
 }
 
 static bool is_done(const struct receiver *me)

@@ -158,7 +158,7 @@ TEST(a_call_that_ends_while_its_number_is_closed_leaves_nothing_to_the_next_desc
 {
     struct pair p = tcp_pair();
     struct wf_fd_ref r;
-    CHECK_INT(wf_fd_refer(&r, p.a), ==, 0);
+    REQUIRE(wf_fd_refer(&r, p.a) == 0);
     CHECK(wf_fd_enter(&r, 0));
     pthread_t closer = new_thread(closes, &p.a);
     AWAIT(wf_load(&r.e->word) & WF_FD_CLOSING);
