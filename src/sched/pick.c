@@ -93,9 +93,8 @@ static inline void push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
  * f has come from another worker, and may be hopped to. The cancel of all fibers may have missed it: this worker has
  * cancelled its fibers already, and f's former worker has not. (A fiber that does not hop gets the bit in run().)
  */
-static void settle_here(struct wf_worker *w, weft_fiber *f)
+static void catch_up_on_cancel(const struct wf_worker *w, weft_fiber *f)
 {
-    wf_store(&f->home, w);
     if (wf_unlikely(w->cancelled_to != 0))
         wf_or(&f->sleeper.bits, WF_CANCEL);
 }
@@ -105,7 +104,7 @@ static void keep(struct wf_worker *w, weft_fiber *f)
 {
     f->named = 0;
     f->turn = w->turn++;
-    settle_here(w, f);
+    catch_up_on_cancel(w, f);
     wf_fifo_push(&w->queue, f);
 }
 
@@ -201,7 +200,8 @@ void wf_worker_take(struct wf_worker *home, weft_fiber *f)
     weft_sched *s = home->sched;
     wf_store(&f->state, WEFT_FIBER_READY);
     if (here && here->sched == s && (t->fiber || here->works)) {
-        settle_here(here, f);
+        wf_store(&f->home, here);
+        catch_up_on_cancel(here, f);
         if (t->fiber && wf_load(&home->driver.asleep) == WF_UP)
             offer_next(here, f);
         else

@@ -176,8 +176,8 @@ int64_t wf_stuck_look_idle(struct wf_worker *w, int64_t next)
             tell(s, who, "nothing in the process can wake");
         else if (verdict == CIRCLE)
             tell(s, who, "wait for each other in a circle, or for another thread");
-        w->look_after *= 2; /* a thread may end, or cancel a timer, without a word to this worker */
-        w->look_at = now + w->look_after;
+        w->look_after *= 2; /* threads may end without a word */
+        w->look_at = verdict == THREADS ? now + w->look_after : INT64_MAX;
     }
     return w->look_at < next ? w->look_at : next;
 }

@@ -178,7 +178,7 @@ static void *receives(void *arg)
     struct post *p = me->post;
     while (!is_done(me)) {
         weft_time deadline = some_deadline(&me->random);
-        struct letter l;
+        struct letter l = {0};
         int result = 0, from = receive_some(me, &l, &result, &deadline);
         did(p->scene);
         if (from >= 0 && result == 0) {
