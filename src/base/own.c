@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #define IS_ALONE __libc_single_threaded
@@ -68,12 +69,15 @@ static uint64_t bit(int fd)
     return (uint64_t)1 << fd % WORD;
 }
 
-/* The mark of the file that has the number now, without LASTS; 0: there is no file. errno does not change. */
+/*
+ * The mark of the file that has the number now, without LASTS; 0: there is no file. errno does not change. Not by
+ * fstat(3): ThreadSanitizer takes that for a use of the descriptor, but another thread may just close it.
+ */
 static uint32_t mark_of(int fd)
 {
     struct stat st;
     int kept = errno;
-    bool known = fstat(fd, &st) == 0;
+    bool known = syscall(SYS_fstat, fd, &st) == 0;
     errno = kept;
     uint64_t hash = known ? (st.st_ino ^ (uint64_t)st.st_dev << 32) * 0x9e3779b97f4a7c15 : 0;
     return known ? ((uint32_t)(hash >> 32) & ~(uint32_t)LASTS) | MARK : 0;
