@@ -262,16 +262,6 @@ STATEMENT(what_there_is_room_for_is_written_at_once)
     close_ends(named);
 }
 
-static void connect_later(int fd)
-{
-    struct sockaddr_in at;
-    socklen_t size = sizeof at;
-    CHECK_INT(getsockname(fd, (struct sockaddr *)&at, &size), ==, 0);
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_INT(connect(s, (struct sockaddr *)&at, sizeof at), ==, 0);
-    close(s);
-}
-
 STATEMENT(a_connection_that_has_come_is_accepted_at_once)
 {
     struct sockaddr_in at;
@@ -289,7 +279,7 @@ STATEMENT(a_connection_that_has_come_is_accepted_at_once)
         close(s);
         CHECK_INT(getsockname(l, (struct sockaddr *)&at, &(socklen_t){sizeof at}), ==, 0);
         if (i == 1) { /* one is waited for */
-            struct later later = {.fd = l, .after = 5, .what = connect_later};
+            struct later later = {.fd = l, .after = 5, .what = connect_briefly};
             struct flow *f = begin(do_later, &later);
             one = accept(l, NULL, NULL);
             CHECK(one >= 0);

@@ -54,6 +54,17 @@ static inline int listener(int backlog, struct sockaddr_in *at)
     return fd;
 }
 
+/* Connects to a listener and closes: one connection for it to accept. */
+static inline void connect_briefly(int fd)
+{
+    struct sockaddr_in at;
+    socklen_t size = sizeof at;
+    CHECK_INT(getsockname(fd, (struct sockaddr *)&at, &size), ==, 0);
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(connect(s, (struct sockaddr *)&at, sizeof at), ==, 0);
+    close(s);
+}
+
 static inline struct ends tcp_ends(void)
 {
     struct sockaddr_in at;

@@ -246,22 +246,12 @@ INTERRUPTION(siginterrupt_and_signal_say_whether_a_call_is_restarted)
 
 #pragma GCC diagnostic pop
 
-static void connect_to(int fd)
-{
-    struct sockaddr_in at;
-    socklen_t size = sizeof at;
-    CHECK_INT(getsockname(fd, (struct sockaddr *)&at, &size), ==, 0);
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_INT(connect(s, (struct sockaddr *)&at, sizeof at), ==, 0);
-    close(s);
-}
-
 INTERRUPTION(a_handler_interrupts_accept)
 {
     struct sockaddr_in at;
     for (int restarts = 0; restarts < 2; restarts++) {
         int l = listener(8, &at);
-        struct shots s = {.fd = restarts ? l : -1, .what = connect_to};
+        struct shots s = {.fd = restarts ? l : -1, .what = connect_briefly};
         struct sigaction before = handle(restarts ? SA_RESTART : 0);
         begin_shots(&s);
         if (restarts)
@@ -271,7 +261,7 @@ INTERRUPTION(a_handler_interrupts_accept)
         CHECK_INT(count(), >=, 1);
         end_shots(&s);
         if (!restarts) { /* what comes later is there for the next call */
-            connect_to(l);
+            connect_briefly(l);
             CHECK_INT(close(accept4(l, NULL, NULL, SOCK_CLOEXEC)), ==, 0);
         }
         restore(before);
