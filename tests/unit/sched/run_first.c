@@ -169,28 +169,69 @@ static void counts_its_times(void *arg)
     more(arg);
 }
 
-/* The timer's fiber is queued behind the fiber that sets it again. */
-static void *lets_a_timer_become_due(void *arg)
+/*
+ * Worker 1 has queued the timer's fiber, and has not yet cancelled its fibers. Worker 0 has. Then worker 1 cancels its
+ * fibers and runs the one that was woken last, before the timer's fiber. Worker 0 stays busy and steals nothing.
+ */
+static int is_queued, is_cancelled, was_set;
+
+static void spin_until(const int *flag)
 {
-    CHECK_INT(weft_timer_new(&due, WEFT_MS, false, NULL, counts_its_times, arg), ==, 0);
-    for (int64_t until = real_now() + 20 * WEFT_MS; real_now() < until;)
+    int64_t limit = real_now() + LONG;
+    while (!seen(flag) && real_now() < limit)
         ;
-    return NULL;
+    CHECK(seen(flag));
+}
+
+static void *keeps_worker_0_busy(void *arg)
+{
+    while (!weft_cancelled())
+        weft_yield();
+    put(&is_cancelled, 1);
+    spin_until(&was_set);
+    return arg;
 }
 
 static void *sets_it_again(void *arg)
 {
+    CHECK_INT(weft_park(WEFT_FOREVER), ==, 0);
     CHECK(weft_cancelled());
     CHECK_INT(weft_timer_reset(due, LONG, true), ==, -ESRCH);
     CHECK_INT(weft_timer_refresh(due), ==, -ESRCH);
     weft_timer_free(due);
+    put(&was_set, 1);
     return arg;
 }
 
-static void *leaves_both(void *arg)
+struct due_scene {
+    weft_fiber *setter;
+    int *fired;
+};
+
+static void *lets_a_timer_become_due(void *arg)
 {
-    CHECK_INT(weft_go(lets_a_timer_become_due, arg), ==, 0);
-    CHECK_INT(weft_go(sets_it_again, NULL), ==, 0);
+    const struct due_scene *d = arg;
+    CHECK_INT(weft_timer_new(&due, WEFT_MS, false, NULL, counts_its_times, d->fired), ==, 0);
+    for (int64_t until = real_now() + 20 * WEFT_MS; real_now() < until;)
+        ;
+    weft_yield(); /* the worker looks at its timers */
+    put(&is_queued, 1);
+    spin_until(&is_cancelled);
+    weft_unpark(d->setter);
+    return NULL;
+}
+
+static void *leaves_a_timer_that_is_due(void *arg)
+{
+    static struct due_scene d;
+    const weft_attr zero = {.worker = WEFT_WORKER(0)}, one = {.worker = WEFT_WORKER(1)};
+    d = (struct due_scene){.fired = arg};
+    CHECK_INT(weft_go_with(&d.setter, &one, sets_it_again, NULL), ==, 0);
+    AWAIT(is_parked(d.setter));
+    CHECK_INT(weft_go_with(NULL, &zero, keeps_worker_0_busy, NULL), ==, 0);
+    CHECK_INT(weft_go_with(NULL, &one, lets_a_timer_become_due, &d), ==, 0);
+    spin_until(&is_queued);
+    CHECK_INT(weft_detach(d.setter), ==, 0);
     return arg;
 }
 
@@ -198,7 +239,7 @@ TEST(a_timer_that_was_due_at_the_cancel_cannot_be_set_again)
 {
     int fired = 0;
     int64_t start = real_now();
-    in_a_first_fiber(1, LONG, leaves_both, &fired);
+    in_a_first_fiber(2, LONG, leaves_a_timer_that_is_due, &fired);
     CHECK_INT(fired, <=, 1);
     CHECK_INT(real_now() - start, <, LONG);
 }
