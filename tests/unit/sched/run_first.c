@@ -175,20 +175,27 @@ static void counts_its_times(void *arg)
  */
 static int is_queued, is_cancelled, was_set;
 
-static void spin_until(const int *flag)
+/* Keeps the worker, and not the processor: valgrind runs one thread at a time, and not in turn. */
+static void keep_worker(void)
 {
-    int64_t limit = real_now() + LONG;
-    while (!seen(flag) && real_now() < limit)
-        ;
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+static void keep_worker_until(const int *flag)
+{
+    for (int64_t limit = real_now() + LONG; !seen(flag) && real_now() < limit;)
+        keep_worker();
     CHECK(seen(flag));
 }
 
 static void *keeps_worker_0_busy(void *arg)
 {
-    while (!weft_cancelled())
+    while (!weft_cancelled()) {
+        keep_worker();
         weft_yield();
+    }
     put(&is_cancelled, 1);
-    spin_until(&was_set);
+    keep_worker_until(&was_set);
     return arg;
 }
 
@@ -216,7 +223,7 @@ static void *lets_a_timer_become_due(void *arg)
         ;
     weft_yield(); /* the worker looks at its timers */
     put(&is_queued, 1);
-    spin_until(&is_cancelled);
+    keep_worker_until(&is_cancelled);
     weft_unpark(d->setter);
     return NULL;
 }
@@ -230,7 +237,7 @@ static void *leaves_a_timer_that_is_due(void *arg)
     AWAIT(is_parked(d.setter));
     CHECK_INT(weft_go_with(NULL, &zero, keeps_worker_0_busy, NULL), ==, 0);
     CHECK_INT(weft_go_with(NULL, &one, lets_a_timer_become_due, &d), ==, 0);
-    spin_until(&is_queued);
+    keep_worker_until(&is_queued);
     CHECK_INT(weft_detach(d.setter), ==, 0);
     return arg;
 }
@@ -268,6 +275,7 @@ static void *yields_on_worker_2(void *arg)
     while (!seen(&has_ended) && real_now() < limit) {
         if (weft_cancelled())
             put(&is_given, 1);
+        keep_worker();
         weft_yield();
     }
     return arg;
@@ -276,8 +284,7 @@ static void *yields_on_worker_2(void *arg)
 static void *computes_on_worker_1(void *arg)
 {
     more(&begun);
-    for (int64_t limit = real_now() + LONG; !seen(&is_given) && real_now() < limit;)
-        ;
+    keep_worker_until(&is_given);
     CHECK_INT(weft_sched_submit(weft_sched_current(), given, WEFT_WORKER(2)), ==, 0);
     return arg;
 }
