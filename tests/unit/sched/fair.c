@@ -126,8 +126,8 @@ static void *sleeps_briefly(void *arg)
 {
     int64_t limit = real_now() + AWAIT_SECONDS * WEFT_SEC;
     while (!seen(&stop) && real_now() < limit) {
-        CHECK_INT(weft_sleep(20 * WEFT_US), ==, 0);
-        compute(10 * WEFT_US);
+        CHECK_INT(weft_sleep(WEFT_US), ==, 0);
+        compute(100 * WEFT_US);
     }
     CHECK(seen(&stop));
     return arg;
@@ -135,18 +135,19 @@ static void *sleeps_briefly(void *arg)
 
 static void *takes_turns_beside_short_sleeps(void *arg)
 {
-    weft_fiber *f[4];
+    enum { SLEEPERS = 8 };
+    weft_fiber *f[SLEEPERS];
     weft_timer *t = NULL;
     int fired = -1;
     put(&stop, 0);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < SLEEPERS; i++)
         f[i] = go(sleeps_briefly, NULL);
     CHECK_INT(weft_timer_new(&t, WEFT_MS, false, NULL, notes, &fired), ==, 0);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 20; i++)
         weft_yield();
     noted(&fired);
     put(&stop, 1);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < SLEEPERS; i++)
         ended(f[i]);
     weft_timer_free(t);
     return arg;
