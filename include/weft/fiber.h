@@ -131,8 +131,8 @@ WEFT_API int weft_fiber_new_at(const char *site, weft_fiber **out, const weft_at
  * weft_policy_attr).
  *
  * A thread that is a scheduler's worker 0 (weft_run, use_caller) runs no fiber while it waits outside a fiber. On such
- * a thread the call fails with -EDEADLK (WEFT_NOW: -EAGAIN) if only this thread could run f to its end. That is so in
- * two cases:
+ * a thread the call fails with -EDEADLK (WEFT_NOW: -EAGAIN) if it may be that only this thread can run f to its end.
+ * There are two such cases:
  *  - The thread is the scheduler's only worker.
  *  - f belongs to worker 0, and f is bound to it, or is parked, or has no WEFT_MIGRATE. (f belongs to worker 0 once it
  *    has started there, and from the call that binds it to worker 0 or names worker 0 for it.)

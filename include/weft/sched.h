@@ -164,12 +164,11 @@ typedef struct weft_sched_opts {
  *
  * Stuck fibers. If for a second only parked fibers are left, and nothing in the process can wake them, weft_run prints
  * a list of them on stderr, once. These can wake fibers: deadlines, timers and watches; descriptors and helpers that
- * fibers wait for; every thread that is not a worker of this scheduler; and hangups, once the program has called
- * weft_cancel_on_hangup. Signal handlers do not count. If only such threads and hangups could wake the fibers, weft_run
- * prints the list only if fibers wait for each other in a circle: for a mutex, a once, a rwlock that a fiber holds to
- * write, or a join. Each line of the list says what a fiber waits for, the object's address and, for a lock, which
- * fiber or thread holds it. After that weft_run goes on waiting. As long as a fiber that was given to
- * weft_cancel_on_hangup is parked, no list is printed.
+ * fibers wait for; and every thread that is not a worker of this scheduler. Signal handlers do not count. If only such
+ * threads could wake the fibers, weft_run prints the list only if fibers wait for each other in a circle: for a mutex, a
+ * once, a rwlock that a fiber holds to write, or a join. Each line of the list says what a fiber waits for, the object's
+ * address and, for a lock, which fiber or thread holds it. After that weft_run goes on waiting. As long as a fiber that
+ * was given to weft_cancel_on_hangup is parked, a hangup may cancel it, and no list is printed.
  *
  * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
  *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork
