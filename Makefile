@@ -49,10 +49,10 @@ soak: ## ten minutes of connections that are closed, reset and cancelled at rand
 	@tools/setup run test
 	@tools/test soak
 
-bench: ## measure: coroutines, fibers, connections, timers, hooks; BENCH_ARGS="..." go to all five programs
+bench: ## measure: coroutines, fibers, scopes and tasks, connections, timers, hooks; BENCH_ARGS="..." go to all six programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	status=0; for name in coro sched net timer hook; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
+	status=0; for name in coro sched task net timer hook; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run

@@ -48,6 +48,12 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median(double *samples, size_t count)
+{
+    qsort(samples, count, sizeof(samples[0]), by_value);
+    return samples[count / 2];
+}
+
 double case_time(double budget_ms, case_batch *batch, void *ctx, double per)
 {
     static double samples[BATCHES_MAX];
@@ -61,8 +67,20 @@ double case_time(double budget_ms, case_batch *batch, void *ctx, double per)
     samples[count++] = took / (double)n / per;
     while (now_ns() < end && count < BATCHES_MAX)
         samples[count++] = timed(batch, ctx, n) / (double)n / per;
-    qsort(samples, count, sizeof(samples[0]), by_value);
-    return samples[count / 2];
+    return median(samples, count);
+}
+
+double case_time_prepared(double budget_ms, case_timed *once, void *ctx, double per)
+{
+    static double samples[BATCHES_MAX];
+    double end = now_ns() + budget_ms * 1e6;
+    size_t count = 0;
+
+    once(ctx);
+    do
+        samples[count++] = once(ctx) / per;
+    while (now_ns() < end && count < BATCHES_MAX);
+    return median(samples, count);
 }
 
 /* The value of a "Name:   123 kB" line, in KiB. */

@@ -38,6 +38,16 @@ typedef void case_batch(void *ctx, size_t n);
  */
 double case_time(double budget_ms, case_batch *batch, void *ctx, double per);
 
+/** Prepares the measured operation, does it once, and returns how long the operation alone took, in ns. */
+typedef double case_timed(void *ctx);
+
+/**
+ * Times an operation whose preparation must not count: does it once to warm up, then until the budget is spent, at
+ * least once. Returns the median, in ns, of one operation divided by `per`. The operation must be long enough for the
+ * clock.
+ */
+double case_time_prepared(double budget_ms, case_timed *once, void *ctx, double per);
+
 /** What a process occupies, in bytes, as its /proc/PID/status has it. */
 struct case_memory {
     double rss; /* VmRSS */

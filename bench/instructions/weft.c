@@ -6,6 +6,7 @@
 #include "integration/deadline/pingpong.h"
 #include "operation.h"
 #include <weft/chan.h>
+#include <weft/scope.h>
 #include <weft/sync.h>
 #include <weft/timer.h>
 
@@ -36,6 +37,36 @@ static void run_spawn_join(int turns)
 {
     for (int i = 0; i < turns; i++)
         join(spawn(nothing, NULL));
+}
+
+/* scope */
+
+/* Children of one scope, so that opening and closing it hardly count. */
+enum { CHILDREN_AT_ONCE = 100 };
+
+static int succeeds(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void run_scope_child(int turns)
+{
+    for (int started = 0; started < turns; started += CHILDREN_AT_ONCE) {
+        weft_scope scope = {0};
+        must(weft_scope_open(&scope, NULL) == 0, "weft_scope_open");
+        for (int i = 0; i < CHILDREN_AT_ONCE; i++)
+            must(weft_scope_go(&scope, succeeds, NULL) == 0, "weft_scope_go");
+        must(weft_scope_wait(&scope) == 0 && weft_scope_close(&scope) == 0, "weft_scope_close");
+    }
+}
+
+static void run_scope_open(int turns)
+{
+    for (int i = 0; i < turns; i++) {
+        weft_scope scope = {0};
+        must(weft_scope_open(&scope, NULL) == 0 && weft_scope_close(&scope) == 0, "weft_scope");
+    }
 }
 
 /* chan */
@@ -223,6 +254,9 @@ static void run_write_free(int turns)
 const struct operation operations[] = {
     {"yield", 2, "weft_yield to another fiber", run_yield},
     {"spawn-join", 1, "weft_go_with, the fiber, weft_join", run_spawn_join},
+    {"scope-child", 1, "weft_scope_go, the child, its part of a scope of 100 that is opened, waited for and closed",
+     run_scope_child},
+    {"scope-open", 1, "weft_scope_open and weft_scope_close of a scope without children", run_scope_open},
     {"chan", 1, "a value through an unbuffered channel, from fiber to fiber", run_chan},
     {"chan-buffered", 1, "a value through a channel of 64, from fiber to fiber", run_chan_buffered},
     {"chan-free", 1, "weft_chan_send and weft_chan_recv that need not wait", run_chan_free},

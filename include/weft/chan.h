@@ -23,7 +23,8 @@
  * fiber has run for 100 us (weft_sched_opts.look_every). A call with WEFT_NOW never yields, nor does any call while
  * weft_hook_held counts locks of the fiber.
  *
- * A deadline in the past still tries once. A fiber that was cancelled can do what needs no wait.
+ * A deadline in the past still tries once. A fiber that was cancelled gets -ECANCELED, also where it need not wait;
+ * nothing was sent or received then. Only with WEFT_NOW, or in a shield, it goes on (weft_cancel).
  *
  * Failure: a negative errno is returned, errno is never set, and outputs are untouched.
  */

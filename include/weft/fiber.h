@@ -1,6 +1,6 @@
 /*
- * weft/fiber.h: fibers: flows that a scheduler runs. Write plain blocking code; a fiber that waits costs its stack, not a
- * thread.
+ * weft/fiber.h: fibers: flows that a scheduler runs. Write plain blocking code; a fiber that waits costs its stack, not
+ * a thread.
  *
  * weft_yield() gives way to other fibers. weft_coro_yield() (weft/coro.h) is another thing: it returns from a raw
  * coroutine to its resumer. A fiber may run raw coroutines; if the innermost of them waits, the whole fiber does.
@@ -100,9 +100,9 @@ WEFT_API int weft_go_at(const char *site, weft_fn *fn, void *arg);
  * The same with attributes, and a handle in *out to join it by; with out NULL it is detached. Call it as
  * weft_go_with(out, attr, fn, arg).
  *
- * Returns: as weft_go; -EINVAL also for attributes that cannot be had: an unknown flag, a worker that the scheduler does
- *          not have, a stack that is too small or given together with `shared`, a priority outside 0 to 7, a negative
- *          cost; -EBUSY no shared stack of the pool can be used on that worker
+ * Returns: as weft_go; -EINVAL also for attributes that cannot be had: an unknown flag, a worker that the scheduler
+ *          does not have, a stack that is too small or given together with `shared`, a priority outside 0 to 7, a
+ *          negative cost; -EBUSY no shared stack of the pool can be used on that worker
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    the caller owns *out until weft_join or weft_detach
@@ -160,9 +160,26 @@ WEFT_API int weft_join(weft_fiber *f, void **value, weft_time deadline);
 WEFT_API int weft_detach(weft_fiber *f);
 
 /**
- * Asks `f` to end: its current wait, or the next, returns -ECANCELED, and so does every later one. Nothing is forced;
- * locks and memory stay with the fiber, which is to clean up and return. A wait that was already over keeps its result.
- * A fiber whose clean-up has to wait opens a shield for it (weft_shield_begin).
+ * Asks `f` to end. The wait that f is in returns -ECANCELED, and so does every cancellation point that f reaches
+ * later. Nothing is forced: locks and memory stay with the fiber, which is to clean up and return. A wait that was
+ * already over keeps its result. A fiber whose clean-up has to wait opens a shield for it (weft_shield_begin).
+ *
+ * A cancellation point is every call of this library that can wait, and every hooked call that can wait (docs/hooks.md:
+ * ECANCELED in errno), also where the call would not have to wait now. -ECANCELED says that the call has done nothing.
+ * A call of several steps checks at each step, and reports the part that is done (weft_read_full, weft_write_all,
+ * weft_sendfile). Wrong arguments, -EINVAL for instance, are reported first. These are not cancellation points:
+ *
+ *  - a call with WEFT_NOW (except weft_sched_stop, which may wait even then), or with a flag that says not to wait
+ *    (MSG_DONTWAIT, SPLICE_F_NONBLOCK);
+ *  - any call inside a shield;
+ *  - a call that releases or announces something, which never fails because of a cancel: unlocks, weft_sem_post,
+ *    weft_event_set, weft_waitgroup_done, weft_cond_signal, weft_chan_close, weft_close, weft_shutdown, weft_unpark,
+ *    weft_detach, every call whose name ends in _free;
+ *  - weft_cond_wait when it takes its mutex back, and weft_once_do once its function has returned;
+ *  - calls that never wait, and weft_yield and weft_checkpoint.
+ *
+ * The cancel stays (it is level-triggered): a fiber that ignores -ECANCELED gets it from its next cancellation point
+ * again. Such a fiber still lets other fibers run.
  *
  * Returns: 0, -ESRCH it has ended, -EINVAL f is NULL
  * Context: fiber | any thread
@@ -172,7 +189,7 @@ WEFT_API int weft_detach(weft_fiber *f);
 WEFT_API int weft_cancel(weft_fiber *f);
 
 /**
- * Whether the calling fiber was cancelled: for loops that never wait.
+ * Whether the calling fiber was cancelled: for loops that reach no cancellation point.
  *
  * Returns: true if so; false on a plain thread
  * Context: fiber | any thread
@@ -182,20 +199,20 @@ WEFT_API int weft_cancel(weft_fiber *f);
 WEFT_API bool weft_cancelled(void);
 
 /**
- * Begins a shield: until `deadline` a cancel, earlier or later, does not end the calling fiber's waits. A shield is for
- * clean-up that has to wait. The usual need is to join a child:
+ * Begins a shield: until `deadline` no cancel ends the calling fiber's waits, whether the cancel came before the shield
+ * or comes during it. A shield is for clean-up that has to wait. The usual need is to join a child:
  *
  *      int rc = weft_join(child, NULL, WEFT_FOREVER);
  *      if (rc == -ECANCELED) {                                 // we were cancelled, and the child uses our stack
  *          weft_cancel(child);
  *          int begun = weft_shield_begin(weft_in(5 * WEFT_SEC));
- *          rc = weft_join(child, NULL, WEFT_FOREVER);          // -ECANCELED: it ignores its cancel for 5 s
+ *          rc = weft_join(child, NULL, WEFT_FOREVER);          // -ECANCELED: the child has ignored its cancel for 5 s
  *          if (begun == 0)
- *              weft_shield_end();                              // else it would end a shield of the caller's
+ *              weft_shield_end();                              // without a begin this would end a shield of our caller
  *      }
  *
- * The shield covers every call that a cancel can end: waits of all kinds, hooked calls, and calls that would return
- * -ECANCELED without a wait. It hides nothing: weft_cancelled() stays true, and the cancel counts again after the shield.
+ * The shield covers every cancellation point (weft_cancel), hooked calls included. It hides nothing: weft_cancelled()
+ * stays true, and the cancel counts again after the shield.
  *
  * At its deadline the shield stops covering. If the fiber has been cancelled by then, a wait that is under way returns
  * -ECANCELED at that moment, and so does every later wait. If the fiber has not been cancelled, the wait goes on, and a
@@ -225,6 +242,54 @@ WEFT_API int weft_shield_begin(weft_time deadline);
  */
 WEFT_API void weft_shield_end(void);
 
+/** Why a fiber was cancelled. */
+enum weft_cause_kind {
+    WEFT_CAUSE_CALL = 1, /* weft_cancel, weft_scope_cancel, weft_task_cancel, or the grace of weft_scope_stop is over */
+    WEFT_CAUSE_DEADLINE, /* the deadline of a scope */
+    WEFT_CAUSE_FAILURE,  /* another child of the scope has failed; `code` is its error */
+    WEFT_CAUSE_ENOUGH,   /* the scope needs no more: its policy says so, or it closes */
+    WEFT_CAUSE_SHUTDOWN, /* the scheduler stops, or an executor was closed */
+    WEFT_CAUSE_HANGUP,   /* weft_cancel_on_hangup */
+};
+
+/** The first cause of a cancel. */
+typedef struct weft_cause {
+    size_t size;      /* sizeof(weft_cause); set it before the call, 0 means the first release's size */
+    int kind;         /* enum weft_cause_kind */
+    int code;         /* a negative errno: the caller's, the sibling's, -ETIMEDOUT for a deadline, else -ECANCELED */
+    const char *text; /* what the canceller said, or a short description; never NULL */
+    uint64_t fiber;   /* the id of the fiber that it came from; 0: a plain thread, the clock, or not known */
+} weft_cause;
+
+/**
+ * Tells why the calling fiber, or the calling task (weft/task.h), is cancelled. A task that runs inside a fiber (noop)
+ * and is not cancelled itself learns why that fiber is. If several cancels apply, the outermost cancel counts: a cancel
+ * of the fiber itself counts before the cancel of a scope, and an outer scope counts before an inner scope. If the same
+ * fiber or scope was cancelled more than once, its first cancel counts.
+ *
+ * Returns: 0, -ENOENT it is not cancelled, or the caller is a plain thread, -EINVAL no out, or its size is wrong
+ * Context: task | fiber | any thread
+ * Blocks:  never
+ * Owns:    nothing; `text` lives as long as the scope that was cancelled; without such a scope, for ever
+ */
+WEFT_API int weft_cancel_cause(weft_cause *out);
+
+/** How long the clean-up handlers of one scope, or of one fiber, may wait in a cancelled fiber: all together. */
+#define WEFT_DEFER_TIME (5 * WEFT_SEC)
+
+/**
+ * Adds a clean-up handler: fn(arg) runs in the calling fiber when the fiber closes its innermost open scope. If the
+ * fiber has no open scope, fn(arg) runs when the fiber ends. Each handler runs once, after the children of the scope
+ * have ended. The handler that was added last runs first. Handlers run in a shield of WEFT_DEFER_TIME, so they can wait
+ * even if the fiber is cancelled. If the fiber is in a shield already, they run in that shield.
+ *
+ * Returns: 0, -EINVAL no fn, -ENXIO not a fiber, -ENOMEM (nothing was added: clean up at once)
+ * Context: fiber
+ * Blocks:  never
+ * Owns:    nothing; `arg` must live until the handler has run
+ */
+WEFT_API int weft_defer(void (*fn)(void *arg), void *arg);
+
 /**
  * Gives way: every fiber that is ready on this worker runs before the caller goes on (by the scheduler's policy). On a
  * plain thread it is sched_yield.
@@ -248,8 +313,8 @@ WEFT_API void weft_yield(void);
 WEFT_API void weft_checkpoint(void);
 
 /**
- * Waits until somebody calls weft_unpark for the calling fiber; if somebody has since the last park, returns at once and
- * uses that up. There is no other reason to return 0.
+ * Waits until somebody calls weft_unpark for the calling fiber; if somebody has since the last park, returns at once
+ * and uses that up. There is no other reason to return 0.
  *
  * Returns: 0, -ETIMEDOUT, -EAGAIN no token and WEFT_NOW, -ECANCELED, -ENXIO not a fiber
  * Context: fiber
@@ -269,7 +334,8 @@ WEFT_API int weft_park(weft_time deadline);
 WEFT_API void weft_unpark(weft_fiber *f);
 
 /**
- * Waits for a length of time; at least that long. A span that is not positive is a yield.
+ * Waits for a length of time; at least that long. A span that is not positive is a yield. In a cancelled fiber the call
+ * is a yield too, and fails.
  *
  * Returns: 0, -ECANCELED
  * Context: fiber | any thread
@@ -279,7 +345,8 @@ WEFT_API void weft_unpark(weft_fiber *f);
 WEFT_API int weft_sleep(weft_span d);
 
 /**
- * Waits until a point in time. With WEFT_FOREVER only a cancel ends it.
+ * Waits until a point in time. With WEFT_FOREVER only a cancel ends it. With WEFT_NOW it is a yield, and no
+ * cancellation point.
  *
  * Returns: 0, -ECANCELED
  * Context: fiber | any thread
@@ -352,8 +419,8 @@ WEFT_API const char *weft_fiber_site(const weft_fiber *f);
 /**
  * What a parked fiber waits for, and until when.
  *
- * Returns: "mutex", "sleep", "channel" and so on, with *until its deadline; "" if it is not parked, or f is NULL (*until
- *          is then WEFT_FOREVER; until may be NULL)
+ * Returns: "mutex", "sleep", "channel" and so on, with *until its deadline; "" if it is not parked, or f is NULL
+ *          (*until is then WEFT_FOREVER; until may be NULL)
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; the string lives for ever
@@ -380,8 +447,8 @@ typedef struct weft_local {
  * Makes a key under which each fiber can keep a value of its own, NULL at first. Keys are for life. There are 128 keys;
  * libweft-hook takes one of them, or two with WEFT_HOOK_LOCKS.
  *
- * When a fiber ends, `destroy` (may be NULL) is called in it for each value that is not NULL, as long as destructors set
- * new ones at most four times over.
+ * When a fiber ends, `destroy` (may be NULL) is called in it for each value that is not NULL, as long as destructors
+ * set new ones at most four times over.
  *
  * Returns: 0, -EAGAIN all keys are in use, -EINVAL no out
  * Context: fiber | any thread

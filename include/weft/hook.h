@@ -2,17 +2,17 @@
  * weft/hook.h: the hooks: code that was never written for this library waits in fibers without blocking their worker.
  *
  * Link with libweft-hook (pkg-config weft-hook, or weft::hook of the CMake package), or run a program with
- * LD_PRELOAD=/path/to/libweft-hook.so. From then on read, recv, connect, poll, sleep, getaddrinfo and their kin, called by a
- * fiber and by whatever library it calls, let the fiber wait. On any other thread they are the system's, as before.
+ * LD_PRELOAD=/path/to/libweft-hook.so. From then on read, recv, connect, poll, sleep, getaddrinfo and their kin, called
+ * by a fiber and by whatever library it calls, let the fiber wait. On any other thread they are the system's, as
+ * before.
  *
  * A hooked call behaves as the system's in its result, its errno and its time. Nothing is kept about a descriptor: its
- * O_NONBLOCK and timeouts are asked for when a call is about to wait, and never changed (but see docs/hooks.md of sockets that
- * were told never to wait). docs/hooks.md has the list of
- * names, and what is different.
+ * O_NONBLOCK and timeouts are asked for when a call is about to wait, and never changed (but see docs/hooks.md of
+ * sockets that were told never to wait). docs/hooks.md has the list of names, and what is different.
  *
- * A fiber that is cancelled gets ECANCELED where it would have to wait; a sleep of it ends as if by a signal. A signal
- * handler interrupts the calls of the first fiber of weft_run as it would interrupt those of the main thread. It
- * interrupts no other fiber.
+ * In a cancelled fiber every hooked call that can wait fails with ECANCELED, also where it would not have to wait now;
+ * so do sleeps (docs/hooks.md lists the exceptions). A signal handler interrupts the calls of the first fiber of
+ * weft_run as it would interrupt those of the main thread. It interrupts no other fiber.
  *
  * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (A
  * value that is not known is reported on stderr.)
@@ -30,8 +30,8 @@
 WEFT_BEGIN_DECLS
 
 /**
- * Turns the hooks on or off (they are on at first): in a fiber for that fiber and those it starts from then on; on a plain
- * thread for the fibers started from it. WEFT_NO_HOOK in a fiber's attributes does the same for one fiber.
+ * Turns the hooks on or off (they are on at first): in a fiber for that fiber and those it starts from then on; on a
+ * plain thread for the fibers started from it. WEFT_NO_HOOK in a fiber's attributes does the same for one fiber.
  *
  * Returns: what it was before
  * Context: fiber | any thread
@@ -64,19 +64,19 @@ WEFT_API bool weft_hooked(void);
 WEFT_API void *weft_hook_real(const char *name);
 
 /**
- * Writes whether the hooks and the locks are on and how many names are live; then one line for each cause for which calls
- * go past them, with the library and the names, and one if there are two libwefts; then one for each library that calls any of
- * the names. Part of libweft-hook.
+ * Writes whether the hooks and the locks are on and how many names are live; then one line for each cause for which
+ * calls go past them, with the library and the names, and one if there are two libwefts; then one for each library that
+ * calls any of the names. Part of libweft-hook.
  *
- * Returns: 0 all is well, else the number of names that go past them, each counted for each library that calls it, and one
- *          more if there are two libwefts; -EINVAL no out
+ * Returns: 0 all is well, else the number of names that go past them, each counted for each library that calls it, and
+ *          one more if there are two libwefts; -EINVAL no out
  * Context: fiber | any thread
  * Blocks:  as writing to `out` does
  * Owns:    nothing
  */
 WEFT_API int weft_hook_report(FILE *out);
 
-/* ---- for who writes hooks of their own ---- */
+/* ---- for programs that write hooks of their own ---- */
 
 /**
  * With `on` true, the waits of the calling fiber ignore weft_cancel; with false, they heed it again. It is for wrappers
@@ -93,6 +93,18 @@ WEFT_API int weft_hook_report(FILE *out);
 WEFT_API bool weft_hook_deaf(bool on);
 
 /**
+ * Whether the calling fiber was cancelled, and neither a shield nor an uncancellable section covers it. Every wrapper
+ * of a call that can wait asks this first: if it is true, the wrapper fails with ECANCELED and does nothing, even if
+ * the call would not have to wait now. A wrapper of a call that releases something (close, an unlock) does not ask.
+ *
+ * Returns: true if so; false on a plain thread
+ * Context: fiber | any thread | signal handler
+ * Blocks:  never
+ * Owns:    nothing
+ */
+WEFT_API bool weft_hook_cancelled(void);
+
+/**
  * Ends the calling fiber with `value`, as if its function had returned `value`. The fiber may call this at any depth.
  * The call does not unwind the fiber's stack: the caller unwinds it before (as libweft-hook does for pthread_exit). The
  * call panics on a plain thread, and in a raw coroutine.
@@ -105,8 +117,8 @@ WEFT_API bool weft_hook_deaf(bool on);
 WEFT_API void weft_hook_end(void *value) __attribute__((noreturn));
 
 /**
- * Who calls: unlike weft_fiber_current and weft_fiber_id it is no place to give way (weft_checkpoint), so it may be asked
- * anywhere, also in a signal handler.
+ * The calling fiber's id. Unlike weft_fiber_current and weft_fiber_id, this call never gives way (weft_checkpoint). So
+ * it may be called anywhere, signal handlers included.
  *
  * Returns: the calling fiber's id; 0 on a plain thread
  * Context: fiber | any thread
@@ -127,11 +139,11 @@ WEFT_API uint64_t weft_hook_self(void);
 WEFT_API uint64_t weft_hook_first(void);
 
 /**
- * Counts the locks that the calling fiber has taken and that others would block their thread for: 1 one more, -1 one less.
- * libweft-hook counts pthread mutexes, and tells of a fiber that waits while it has one. Up to 63 are counted, and never
- * less than none.
+ * Counts the locks that the calling fiber holds, and for which another caller would block its thread. `change` is 1
+ * when the fiber has taken such a lock, and -1 when it has released it. libweft-hook counts pthread mutexes, and
+ * reports a fiber that waits while it holds a mutex. The count stays between 0 and 63.
  *
- * Returns: how many they are now; 0 on a plain thread
+ * Returns: the new count; 0 on a plain thread
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -164,9 +176,10 @@ typedef struct {
 typedef void weft_hook_wait_fn(const weft_hook_wait *wait);
 
 /**
- * Has `fn` called by every fiber that is about to wait, or to let others run, while weft_hook_held counts locks of it; NULL:
- * nobody. libweft-hook does this at its start, to report it. What the fiber waits for may be locked meanwhile: fn calls no function of this
- * library, waits for nothing and takes no lock that is held elsewhere in such a call.
+ * Sets `fn` (NULL: none). Every fiber calls fn when it is about to wait, or to let others run, while weft_hook_held
+ * counts locks of the fiber. libweft-hook sets a function of its own at its start, to report such fibers. The object
+ * that the fiber waits for may be locked during the call. So fn calls no function of this library, waits for nothing,
+ * and takes no lock that is held elsewhere in such a call.
  *
  * Returns: the function that was set before; NULL: none
  * Context: fiber | any thread

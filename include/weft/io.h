@@ -28,9 +28,9 @@
  *
  * Buffers, and whatever else a call is given, must not lie on the shared stack of another fiber.
  *
- * Failure: a negative errno. Beside what the system call may say: -ETIMEDOUT past the deadline, -EAGAIN with WEFT_NOW,
- * -ECANCELED the fiber was cancelled and would have to wait (what is there it still gets), -EBADF closed meanwhile. In each
- * of these cases nothing was read or written, unless the call says otherwise.
+ * Failure: a negative errno. Beside what the system call may say: -ETIMEDOUT past the deadline, -EAGAIN with
+ * WEFT_NOW, -ECANCELED the fiber was cancelled, also if it would not have to wait (weft_cancel says which calls go
+ * on), -EBADF closed meanwhile. In each of these cases nothing was read or written, unless the call says otherwise.
  */
 #ifndef WEFT_IO_H
 #define WEFT_IO_H

@@ -42,7 +42,7 @@ WEFT_API int weft_resolve(const char *host, const char *port, const struct addri
  * host that means several addresses is listened to at the first that works. A socket file that nobody listens on any more
  * is replaced.
  *
- * Returns: the descriptor, or a negative errno
+ * Returns: the descriptor, or a negative errno; -ECANCELED the caller was cancelled, whatever the address is
  * Context: fiber | any thread
  * Blocks:  while a name is resolved
  * Owns:    the caller owns the descriptor

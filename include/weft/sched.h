@@ -256,8 +256,9 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
  * as weft_run does. Here other threads do not count: the call prints the list whatever other threads there are.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
- *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled (call again to go
- *          on), -EPERM with use_caller: not the thread that made it; -EINVAL s is NULL
+ *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled, before the call
+ *          or during it (call again, in a shield, to go on), -EPERM with use_caller: not the thread that made it;
+ *          -EINVAL s is NULL
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing

@@ -10,9 +10,9 @@
  * also abort when a fiber ends while it holds a mutex, or a rwlock to write, or while another fiber waits for an object
  * on its stack. They abort when a wait ends and its object was overwritten meanwhile.
  *
- * Deadlines: WEFT_NOW never waits: -EAGAIN. A deadline in the past tries once, then -ETIMEDOUT. A fiber that is
- * cancelled gets -ECANCELED where it would have to wait, and what is there to be had otherwise. Who gives up has taken
- * nothing.
+ * Deadlines: WEFT_NOW never waits: -EAGAIN. A deadline in the past tries once, then -ETIMEDOUT. A fiber that was
+ * cancelled gets -ECANCELED, also where it would not have to wait (weft_cancel says which calls go on). A call that
+ * fails has taken nothing.
  *
  * Order: first come, first served. Who comes later never passes one that waits: with n ahead of it, a waiter gets its turn
  * after n others had theirs. The mutex alone may be taken by others before the first that waits has woken up, and says
@@ -250,8 +250,9 @@ typedef struct weft_once {
  * Calls fn(arg) if no call was made before; else waits until that one has returned. After the first 0 this is one load.
  * fn runs in the caller, may wait, and must return.
  *
- * Returns: 0 fn has returned, here or elsewhere; -EINVAL no fn, -EDEADLK called from within fn, -EAGAIN, -ETIMEDOUT and
- *          -ECANCELED while another calls it; the deadline is for waiting, not for fn
+ * Returns: 0 fn has returned, here or elsewhere; -EINVAL no fn, -EDEADLK called from within fn, -EAGAIN and -ETIMEDOUT
+ *          while another calls it, -ECANCELED the caller was cancelled: fn has not run here. The deadline is for
+ *          waiting, not for fn
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing

@@ -9,8 +9,10 @@
 #include <weft/alarm.h>
 #include <weft/api.h>
 #include <weft/chan.h>
+#include <weft/context.h>
 #include <weft/coro.h>
 #include <weft/cxx.h>
+#include <weft/executor.h>
 #include <weft/fiber.h>
 #include <weft/file.h>
 #include <weft/hook.h>
@@ -19,8 +21,10 @@
 #include <weft/offload.h>
 #include <weft/process.h>
 #include <weft/sched.h>
+#include <weft/scope.h>
 #include <weft/stack.h>
 #include <weft/sync.h>
+#include <weft/task.h>
 #include <weft/time.h>
 #include <weft/timer.h>
 #include <weft/watch.h>

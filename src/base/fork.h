@@ -24,10 +24,12 @@ enum wf_fork_part {
     WF_FORK_SLABS,   /* private stacks */
     WF_FORK_SHARED,  /* shared stacks */
     WF_FORK_FIBERS,  /* the pool of records */
+    WF_FORK_EXTRAS,  /* memory of extras that workers hand on */
     WF_FORK_SCHEDS,  /* schedulers, their workers, timers and drivers */
     WF_FORK_OFFLOAD, /* helpers */
     WF_FORK_IO,      /* the table of descriptors */
     WF_FORK_ATTEMPT, /* the ring for calls that are not to wait */
+    WF_FORK_TASKS,   /* executors and tasks */
     WF_FORK_RUNTIME, /* weft_run */
     WF_FORK_PARTS,
 };

@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "base/plain.h"
+#include "base/sys.h"
 
 #define IDS_AT_ONCE 1024
 
@@ -35,6 +36,7 @@ static void thread_ends(void *state)
 {
     struct wf_thread *t = state;
     __atomic_load_n(&on_leave, __ATOMIC_RELAXED)(t);
+    wf_sys_free(t->spare_task);
     wf_plain_lock(&list_lock);
     __atomic_add_fetch(&live_of_others, t->live, __ATOMIC_RELAXED);
     *t->link = t->next;

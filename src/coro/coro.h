@@ -68,7 +68,7 @@ struct weft_coro {
     };
     uint64_t id;              /* const until reset */
     char *name;               /* const; owned (not a base's); NULL: none */
-    void *user;               /* const */
+    void *user;               /* const; a base's: its struct wf_flow, or NULL. owner: the base */
     struct wf_shared *shared; /* const; NULL: a private stack */
 
     void *saved; /* WF_COPIED: room for what is live, `room` bytes; owned */

@@ -43,6 +43,7 @@ weft_coro *wf_base_new(struct wf_thread *t, const struct wf_base_opts *o, weft_f
     uint32_t mode = PLAIN_READY_BASE | (o->shared ? WF_COPIED : 0);
     c->id = o->id;
     c->name = o->name;
+    c->user = NULL; /* a base's is its flow: sched/flow.h */
     c->eh = (struct wf_eh_globals){0};
     wf_note_new(c);
     if (wf_unlikely(o->flags != 0)) {

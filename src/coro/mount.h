@@ -37,6 +37,7 @@ static inline void wf_base_rerun(weft_coro *base, uint64_t id, char *name, weft_
 {
     base->id = id;
     base->name = name;
+    base->user = NULL;
     base->eh = (struct wf_eh_globals){0};
     base->sp = wf_coro_frame(base, base, fn, arg);
     wf_set_mode(base, WEFT_CORO_READY | WF_BASE);

@@ -20,10 +20,12 @@
 
 struct weft_coro;
 struct weft_sched;
+struct wf_extra;
 struct wf_finish;
 struct wf_shared;
 struct wf_shields;
 struct wf_worker;
+struct wf_child;
 
 enum { WF_NAME_BYTES = 32, WF_LOCALS = 128, WF_DEBUG_LOCKS = 7 };
 
@@ -128,7 +130,7 @@ struct weft_fiber {
     weft_span cost;           /* const */
     weft_time due;            /* const */
     struct wf_shared *shared; /* const: its shared stack, or NULL */
-    void **locals;            /* NULL: none was set. owner: the fiber */
+    struct wf_extra *extra;   /* see extra.h; NULL: none. atomic: a canceller may give it one */
     char name[WF_NAME_BYTES]; /* const. weft_dump looks */
 #if WF_DEBUG
     struct wf_debug debug;
@@ -151,8 +153,5 @@ static inline void wf_record_clean(weft_fiber *f)
     f->named = 0;
     wf_store(&f->name[0], '\0');
 }
-
-/* The values of keys: called in the fiber when its function has returned. */
-void wf_locals_destroy(weft_fiber *f);
 
 #endif

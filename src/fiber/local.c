@@ -7,7 +7,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "fiber/fiber.h"
+#include "fiber/extra.h"
 
 #define ROUNDS 4 /* destructors may set values again, so often */
 
@@ -40,31 +40,36 @@ int weft_local_set(weft_local key, void *value)
         return -EINVAL;
     if (!f)
         return -ENXIO;
-    if (!f->locals) {
+    struct wf_extra *x = wf_load_acquire(&f->extra); /* pairs with wf_extra */
+    if (!x || !x->locals) {
         if (!value)
             return 0;
-        f->locals = wf_sys_malloc(WF_LOCALS * sizeof f->locals[0]);
-        if (!f->locals)
+        x = wf_extra(f);
+        if (!x)
             return -ENOMEM;
-        memset(f->locals, 0, WF_LOCALS * sizeof f->locals[0]);
+        x->locals = wf_sys_malloc(WF_LOCALS * sizeof x->locals[0]);
+        if (!x->locals)
+            return -ENOMEM;
+        memset(x->locals, 0, WF_LOCALS * sizeof x->locals[0]);
     }
-    f->locals[key.index - 1] = value;
+    x->locals[key.index - 1] = value;
     return 0;
 }
 
 void *weft_local_get(weft_local key)
 {
     weft_fiber *f = wf_thread_now()->fiber;
-    return f && f->locals && is_key(key) ? f->locals[key.index - 1] : NULL;
+    const struct wf_extra *x = f ? wf_load_acquire(&f->extra) : NULL; /* pairs with wf_extra */
+    return x && x->locals && is_key(key) ? x->locals[key.index - 1] : NULL;
 }
 
-static bool destroy_all(weft_fiber *f)
+static bool destroy_all(void **locals)
 {
     bool any = false;
     for (unsigned i = 0; i < WF_LOCALS; i++) {
-        void *value = f->locals[i];
+        void *value = locals[i];
         void (*destroy)(void *) = wf_load_acquire(&destroys[i]);
-        f->locals[i] = NULL;
+        locals[i] = NULL;
         if (value && destroy) {
             destroy(value);
             any = true;
@@ -73,10 +78,10 @@ static bool destroy_all(weft_fiber *f)
     return any;
 }
 
-void wf_locals_destroy(weft_fiber *f)
+void wf_locals_destroy(struct wf_extra *x)
 {
-    for (int i = 0; i < ROUNDS && destroy_all(f); i++)
+    for (int i = 0; i < ROUNDS && destroy_all(x->locals); i++)
         ;
-    wf_sys_free(f->locals);
-    f->locals = NULL;
+    wf_sys_free(x->locals);
+    x->locals = NULL;
 }

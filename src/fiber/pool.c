@@ -272,6 +272,6 @@ void wf_pool_look_at(weft_fiber *f, void (*look)(weft_fiber *f, void *arg), void
 void wf_pool_forget(weft_fiber *f)
 {
     lock_pool();
-    wf_and(&f->sleeper.bits, ~(uint32_t)WF_KNOWN);
+    wf_and(&f->sleeper.bits, ~(uint32_t)(WF_KNOWN | WF_OPENED));
     unlock_pool();
 }

@@ -73,7 +73,10 @@ void wf_pool_walk(void (*look)(weft_fiber *f, void *arg), void *arg);
 /* The same for one record; nothing is called if its memory went back to the system. */
 void wf_pool_look_at(weft_fiber *f, void (*look)(weft_fiber *f, void *arg), void *arg);
 
-/* Clears WF_KNOWN of f. From then on wf_cancel_if_alive does not take the record for the fiber that it was. */
+/*
+ * Clears WF_KNOWN and WF_OPENED of f. From then on no walk looks at its extra, and wf_cancel_if_alive does not take the
+ * record for the fiber that it was.
+ */
 WF_COLD void wf_pool_forget(weft_fiber *f);
 
 #endif

@@ -45,7 +45,7 @@ static int wait_without_place(pthread_mutex_t *m, struct wf_limit limit)
     int rc = wf_mutex_unlock(m);
     if (rc != 0)
         return rc;
-    weft_sleep(WEFT_MS);
+    weft_sleep(WEFT_MS); /* a cancelled fiber only lets others run */
     rc = wf_limit_is_over(limit) ? ETIMEDOUT : 0;
     int locked = wf_mutex_lock(m, WF_NO_LIMIT, NULL);
     return locked != 0 ? locked : rc;

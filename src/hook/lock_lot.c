@@ -118,7 +118,9 @@ void wf_lot_join(struct wf_lot_waiter *me, const void *key, enum wf_lot_kind kin
 static int wait_told(struct wf_lot_waiter *me, weft_time until, bool deaf)
 {
     bool was = deaf && weft_hook_deaf(true);
-    int rc = weft_sem_wait(&me->told, until);
+    int rc = weft_sem_wait(&me->told, WEFT_NOW); /* what was told counts, also in a cancelled fiber */
+    if (rc == -EAGAIN)
+        rc = weft_sem_wait(&me->told, until);
     if (deaf)
         weft_hook_deaf(was);
     return rc;

@@ -39,6 +39,12 @@ static bool is_wrong(const struct timespec *limit)
     return limit && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= WEFT_SEC);
 }
 
+/* Whether a call with this limit only looks. */
+static bool is_zero(const struct timespec *limit)
+{
+    return limit && limit->tv_sec == 0 && limit->tv_nsec == 0;
+}
+
 static weft_time end_of(const struct timespec *limit)
 {
     return limit ? wf_ahead(limit->tv_sec, limit->tv_nsec) : WEFT_FOREVER;
@@ -65,6 +71,8 @@ HOOK int poll(struct pollfd *fds, nfds_t count, int ms)
 {
     if (likely(!wf_hooked_here()) || ms == 0 || !wf_may_wait())
         return wf_real.poll(fds, count, ms);
+    if (wf_cancelled())
+        return -1;
     int n = wf_real.poll(fds, count, 0);
     if (n != 0)
         return (int)wf_spent(-1, n);
@@ -110,8 +118,10 @@ HOOK int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, c
     if (likely(!wf_hooked_here()) || is_wrong(limit) || !wf_may_wait())
         return wf_real.ppoll(fds, count, limit, mask);
     weft_time until = end_of(limit);
+    if (!is_zero(limit) && wf_cancelled())
+        return -1;
     int n = wf_real.ppoll(fds, count, &at_once, mask);
-    if (limit && limit->tv_sec == 0 && limit->tv_nsec == 0)
+    if (is_zero(limit))
         return n;
     if (n != 0)
         return (int)wf_spent(-1, n);
@@ -287,8 +297,9 @@ HOOK int pselect(int count, fd_set *reads, fd_set *writes, fd_set *others, const
     if (likely(!wf_hooked_here()) || count < 0 || is_wrong(limit) || !wf_may_wait())
         return wf_real.pselect(count, reads, writes, others, limit, mask);
     fd_set *const sets[3] = {reads, writes, others};
-    bool only_looks = limit && limit->tv_sec == 0 && limit->tv_nsec == 0;
-    return select_in_fiber(count, sets, end_of(limit), only_looks, mask);
+    if (!is_zero(limit) && wf_cancelled())
+        return -1;
+    return select_in_fiber(count, sets, end_of(limit), is_zero(limit), mask);
 }
 
 HOOK int select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *limit)
@@ -296,10 +307,13 @@ HOOK int select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct
     if (likely(!wf_hooked_here()) || count < 0 || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0)) ||
         !wf_may_wait())
         return wf_real.select(count, reads, writes, others, limit);
+    bool only_looks = limit && limit->tv_sec == 0 && limit->tv_usec == 0;
+    if (!only_looks && wf_cancelled())
+        return -1;
     fd_set *const sets[3] = {reads, writes, others};
     weft_time until = limit ? wf_ahead(limit->tv_sec + limit->tv_usec / 1000000, limit->tv_usec % 1000000 * 1000LL)
                             : WEFT_FOREVER;
-    int n = select_in_fiber(count, sets, until, limit && limit->tv_sec == 0 && limit->tv_usec == 0, NULL);
+    int n = select_in_fiber(count, sets, until, only_looks, NULL);
     if (limit) { /* on Linux it becomes what is left */
         int64_t left = until.ns == WEFT_FOREVER.ns ? 0 : until.ns - weft_now().ns;
         left = left < 0 ? 0 : left;
@@ -336,6 +350,8 @@ HOOK int epoll_pwait(int set, struct epoll_event *events, int room, int ms, cons
 {
     if (likely(!wf_hooked_here()) || ms == 0 || !wf_may_wait())
         return wf_real.epoll_pwait(set, events, room, ms, mask);
+    if (wf_cancelled())
+        return -1;
     weft_time until = ms < 0 ? WEFT_FOREVER : weft_in(ms * (weft_span)WEFT_MS);
     int n = wf_real.epoll_pwait(set, events, room, 0, mask);
     return n != 0 ? (int)wf_spent(-1, n) : epoll_until(set, events, room, until, mask);
@@ -352,8 +368,10 @@ HOOK int epoll_pwait2(int set, struct epoll_event *events, int room, const struc
     if (likely(!wf_hooked_here()) || is_wrong(limit) || !wf_may_wait())
         return wf_real.epoll_pwait2(set, events, room, limit, mask);
     weft_time until = end_of(limit);
+    if (!is_zero(limit) && wf_cancelled())
+        return -1;
     int n = wf_real.epoll_pwait(set, events, room, 0, mask);
-    if (limit && limit->tv_sec == 0 && limit->tv_nsec == 0)
+    if (is_zero(limit))
         return n;
     return n != 0 ? (int)wf_spent(-1, n) : epoll_until(set, events, room, until, mask);
 }

@@ -98,6 +98,8 @@ HOOK pid_t wait4(pid_t pid, int *state, int flags, struct rusage *usage)
 {
     if (likely(!wf_hooked_here()) || flags & WNOHANG || !wf_may_wait())
         return wf_real.wait4(pid, state, flags, usage);
+    if (wf_cancelled())
+        return -1;
     int kept = errno;
     weft_span pause = 0;
     struct wf_section s = {0};
@@ -142,6 +144,8 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & WNOHANG || (type == P_PIDFD && !waits((int)id)) || !wf_may_wait())
         return wf_real.waitid(type, id, info, flags);
+    if (wf_cancelled())
+        return -1;
     int kept = errno;
     weft_span pause = 0;
     struct wf_section s = {0};

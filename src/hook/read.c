@@ -19,6 +19,8 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT)
         return wf_real.recvmsg(fd, message, flags);
+    if (wf_cancelled())
+        return -1;
     return wf_spent(fd, wf_receive(fd, message, flags, &(struct wf_waiting){0}));
 }
 
@@ -46,10 +48,13 @@ static bool has_ring(void)
     return weft_io_backend()[0] == 'i'; /* io_uring */
 }
 
-HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from, socklen_t *size)
+/* In a fiber that is hooked. */
+static ssize_t receive_from(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from, socklen_t *size)
 {
-    if (likely(!wf_hooked_here()) || flags & NO_WAIT)
+    if (flags & NO_WAIT)
         return wf_real.recvfrom(fd, memory, bytes, flags, from, size);
+    if (wf_cancelled())
+        return -1;
     bytes = bytes < WF_MOST ? bytes : WF_MOST;
     struct wf_waiting w = {0};
     if (flags & MSG_WAITALL && !from) /* recvmsg(2) says what does not belong together */
@@ -80,11 +85,16 @@ HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sock
     }
 }
 
+HOOK ssize_t recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from, socklen_t *size)
+{
+    return likely(!wf_hooked_here()) ? wf_real.recvfrom(fd, memory, bytes, flags, from, size)
+                                     : receive_from(fd, memory, bytes, flags, from, size);
+}
+
 HOOK ssize_t recv(int fd, void *memory, size_t bytes, int flags)
 {
-    if (likely(!wf_hooked_here()))
-        return wf_real.recv(fd, memory, bytes, flags);
-    return recvfrom(fd, memory, bytes, flags, NULL, NULL);
+    return likely(!wf_hooked_here()) ? wf_real.recv(fd, memory, bytes, flags)
+                                     : receive_from(fd, memory, bytes, flags, NULL, NULL);
 }
 
 HOOK ssize_t read(int fd, void *memory, size_t bytes)
@@ -92,7 +102,7 @@ HOOK ssize_t read(int fd, void *memory, size_t bytes)
     if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.read(fd, memory, bytes);
     int kept = errno;
-    ssize_t n = recvfrom(fd, memory, bytes, 0, NULL, NULL);
+    ssize_t n = receive_from(fd, memory, bytes, 0, NULL, NULL);
     if (n >= 0 || errno != ENOTSOCK)
         return n;
     errno = kept;
@@ -101,14 +111,16 @@ HOOK ssize_t read(int fd, void *memory, size_t bytes)
 
 HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-    return likely(!wf_hooked_here()) ? wf_real.readv(fd, parts, count) : wf_spent(fd, wf_read_parts(fd, parts, count));
+    if (likely(!wf_hooked_here()))
+        return wf_real.readv(fd, parts, count);
+    return wf_cancelled() ? -1 : wf_spent(fd, wf_read_parts(fd, parts, count));
 }
 
 HOOK ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
         return wf_real.preadv2(fd, parts, count, at, flags);
-    return wf_spent(fd, wf_read_parts(fd, parts, count));
+    return wf_cancelled() ? -1 : wf_spent(fd, wf_read_parts(fd, parts, count));
 }
 
 HOOK ssize_t preadv64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)
@@ -238,6 +250,8 @@ HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, s
 {
     if (likely(!wf_hooked_here()) || flags & NO_WAIT || count == 0)
         return wf_real.recvmmsg(fd, messages, count, flags, limit);
+    if (wf_cancelled())
+        return -1;
     int kept = errno, n;
     if (wf_wants_more(flags) && wf_option(fd, SO_TYPE) == SOCK_STREAM)
         n = receive_one_by_one(fd, messages, count, flags, limit);

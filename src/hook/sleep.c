@@ -1,5 +1,6 @@
 /*
- * hook/sleep.c: the names that wait for a time. A fiber that is cancelled wakes as if by a signal (interrupt.h).
+ * hook/sleep.c: the names that wait for a time. A cancelled fiber's call fails with ECANCELED, and not with EINTR:
+ * after EINTR programs sleep again.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,15 +22,16 @@ static bool is_wrong(const struct timespec *time)
     return !time || time->tv_sec < 0 || time->tv_nsec < 0 || time->tv_nsec >= WEFT_SEC;
 }
 
-/* 0 or EINTR, with what is left. */
+/* 0, EINTR or ECANCELED, with what is left. */
 static int sleep_until(weft_time until, struct timespec *left)
 {
-    if (wf_sleep_until(&(struct wf_section){0}, WF_ENDS_ALWAYS, until) == 0)
+    int rc = wf_sleep_until(&(struct wf_section){0}, WF_ENDS_ALWAYS, until);
+    if (rc == 0)
         return 0;
     int64_t ns = until.ns - weft_now().ns;
     if (left)
         *left = ns > 0 ? (struct timespec){ns / WEFT_SEC, ns % WEFT_SEC} : (struct timespec){0};
-    return EINTR;
+    return -rc;
 }
 
 HOOK int nanosleep(const struct timespec *time, struct timespec *left)
@@ -63,7 +65,7 @@ static int sleep_away(clockid_t clock, int flags, const struct timespec *time, s
         return ENOMEM;
     *s = (struct clock_sleep){.away.make = sleep_there, .clock = clock, .flags = flags, .time = *time};
     if (!wf_away(&s->away, WEFT_OFFLOAD_CALL))
-        return errno == ECANCELED ? EINTR : errno;
+        return errno;
     int error = s->error;
     if (error == EINTR && left)
         *left = s->left;
@@ -84,7 +86,7 @@ static int sleep_by_timer(clockid_t clock, const struct timespec *time)
                  ? wf_wait_fd(&(struct wf_section){0}, fd, POLLIN, WF_ENDS_ALWAYS, WEFT_FOREVER)
                  : -errno;
     weft_own_close(fd);
-    return rc >= 0 ? 0 : rc == -ECANCELED ? EINTR : -rc;
+    return rc >= 0 ? 0 : -rc;
 }
 
 HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
@@ -111,12 +113,15 @@ HOOK unsigned sleep(unsigned seconds)
 {
     if (likely(!wf_hooked_here()) || !wf_may_wait())
         return wf_real.sleep(seconds);
+    if (wf_cancelled())
+        return seconds; /* all of it is left: not a second less, as whole seconds are reported */
     struct timespec left = {0};
-    int kept = errno;
-    if (sleep_until(wf_ahead(seconds, 0), &left) == 0) {
+    int kept = errno, error = sleep_until(wf_ahead(seconds, 0), &left);
+    if (error == 0) {
         errno = kept;
         return 0;
     }
+    errno = error;
     return (unsigned)left.tv_sec;
 }
 
@@ -128,12 +133,12 @@ HOOK int usleep(useconds_t us)
     return nanosleep(&time, NULL);
 }
 
-/* C11's: -1 for a signal, less for what is wrong. */
+/* C11's: -1 for a signal, less for what is wrong: of a cancelled fiber -2, as the C library says for other errors. */
 HOOK int thrd_sleep(const struct timespec *time, struct timespec *left)
 {
     if (likely(!wf_hooked_here()) || is_wrong(time) || !wf_may_wait())
         return wf_real.thrd_sleep(time, left);
     int kept = errno, error = sleep_until(wf_ahead(time->tv_sec, time->tv_nsec), left);
-    errno = kept;
-    return error ? -1 : 0;
+    errno = error == ECANCELED ? error : kept;
+    return error == ECANCELED ? -2 : error ? -1 : 0;
 }

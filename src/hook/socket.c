@@ -58,7 +58,11 @@ HOOK int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
     struct wf_waiting w = {0};
     int kept = errno;
-    if (likely(!wf_hooked_here()) || !accepts(fd, flags) || wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN) {
+    if (likely(!wf_hooked_here()))
+        return wf_real.accept4(fd, from, size, flags);
+    if (wf_cancelled())
+        return -1;
+    if (!accepts(fd, flags) || wf_wait_begin(&w, fd, POLLIN) != WF_WAIT_AGAIN) {
         errno = kept;
         return wf_real.accept4(fd, from, size, flags);
     }
@@ -174,8 +178,11 @@ HOOK int connect(int fd, const struct sockaddr *to, socklen_t size)
     struct wf_waiting w = {0};
     int kept = errno;
     struct sockaddr_storage copy;
-    if (likely(!wf_hooked_here()) || !copy_address(&copy, to, size) ||
-        wf_wait_begin(&w, fd, POLLOUT) != WF_WAIT_AGAIN) {
+    if (likely(!wf_hooked_here()))
+        return wf_real.connect(fd, to, size);
+    if (wf_cancelled())
+        return -1;
+    if (!copy_address(&copy, to, size) || wf_wait_begin(&w, fd, POLLOUT) != WF_WAIT_AGAIN) {
         errno = kept;
         return wf_real.connect(fd, to, size);
     }

@@ -52,6 +52,15 @@ void wf_share(int fd)
     errno = kept;
 }
 
+bool wf_fails_cancelled(void)
+{
+    if (!wf_may_wait())
+        return false;
+    wf_spent(-1, 0);
+    errno = ECANCELED;
+    return true;
+}
+
 weft_time wf_ahead(long long seconds, long long nanoseconds)
 {
     if (seconds > INT64_MAX / WEFT_SEC / 4)

@@ -68,12 +68,25 @@ void wf_share(int fd);
 /* Whether this is a place to let a fiber wait: not in a signal handler, and not in a child that vfork(2) has made. */
 bool wf_may_wait(void);
 
+/* The rest of wf_cancelled. A fiber that ignores its cancel lets others run. */
+__attribute__((cold)) bool wf_fails_cancelled(void);
+
 /* The end of a call on `fd` (-1: on several) that might have waited: a fiber that has run for long lets others run. */
 static inline ssize_t wf_spent(int fd, ssize_t n)
 {
     if (unlikely(weft_hook_spend(n > 0 ? (size_t)n : 0)))
         wf_share(fd);
     return n;
+}
+
+/*
+ * A cancellation point: every hooked call that can wait by its arguments passes one before it does anything, even if it
+ * would not have to wait. True: the call fails, with ECANCELED in errno. A signal handler, and the child of a vfork(2),
+ * are not the fiber: their calls go on.
+ */
+static inline bool wf_cancelled(void)
+{
+    return unlikely(weft_hook_cancelled()) && wf_fails_cancelled();
 }
 
 /* The process: without a system call. */

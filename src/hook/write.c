@@ -23,13 +23,18 @@ HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
         return wf_real.sendmsg(fd, message, flags);
+    if (wf_cancelled())
+        return -1;
     return wf_spent(fd, wf_send(fd, message, flags, &(struct wf_waiting){0}));
 }
 
-HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
+/* In a fiber that is hooked. */
+static ssize_t send_to(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
 {
-    if (likely(!wf_hooked_here()) || flags & MSG_DONTWAIT)
+    if (flags & MSG_DONTWAIT)
         return wf_real.sendto(fd, memory, bytes, flags, to, size);
+    if (wf_cancelled())
+        return -1;
     bytes = bytes < WF_MOST ? bytes : WF_MOST;
     int kept = errno;
     ssize_t n = wf_real.sendto(fd, memory, bytes, flags | MSG_DONTWAIT, to, size);
@@ -45,11 +50,16 @@ HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const s
     return n < 0 ? wf_send(fd, &message, flags, &w) : wf_send_rest(fd, &message, flags, (size_t)n, &w);
 }
 
+HOOK ssize_t sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to, socklen_t size)
+{
+    return likely(!wf_hooked_here()) ? wf_real.sendto(fd, memory, bytes, flags, to, size)
+                                     : send_to(fd, memory, bytes, flags, to, size);
+}
+
 HOOK ssize_t send(int fd, const void *memory, size_t bytes, int flags)
 {
-    if (likely(!wf_hooked_here()))
-        return wf_real.send(fd, memory, bytes, flags);
-    return sendto(fd, memory, bytes, flags, NULL, 0);
+    return likely(!wf_hooked_here()) ? wf_real.send(fd, memory, bytes, flags)
+                                     : send_to(fd, memory, bytes, flags, NULL, 0);
 }
 
 HOOK ssize_t write(int fd, const void *memory, size_t bytes)
@@ -57,7 +67,7 @@ HOOK ssize_t write(int fd, const void *memory, size_t bytes)
     if (likely(!wf_hooked_here()) || bytes == 0 || wf_is_too_much(memory, bytes))
         return wf_real.write(fd, memory, bytes);
     int kept = errno;
-    ssize_t n = sendto(fd, memory, bytes, 0, NULL, 0);
+    ssize_t n = send_to(fd, memory, bytes, 0, NULL, 0);
     if (n >= 0 || errno != ENOTSOCK)
         return n;
     errno = kept;
@@ -66,15 +76,16 @@ HOOK ssize_t write(int fd, const void *memory, size_t bytes)
 
 HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    return likely(!wf_hooked_here()) ? wf_real.writev(fd, parts, count)
-                                     : wf_spent(fd, wf_write_parts(fd, parts, count));
+    if (likely(!wf_hooked_here()))
+        return wf_real.writev(fd, parts, count);
+    return wf_cancelled() ? -1 : wf_spent(fd, wf_write_parts(fd, parts, count));
 }
 
 HOOK ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags)
 {
     if (likely(!wf_hooked_here()) || at != -1 || flags != 0)
         return wf_real.pwritev2(fd, parts, count, at, flags);
-    return wf_spent(fd, wf_write_parts(fd, parts, count));
+    return wf_cancelled() ? -1 : wf_spent(fd, wf_write_parts(fd, parts, count));
 }
 
 HOOK ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags)
@@ -95,7 +106,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     int kept = errno;
     unsigned n = 0;
     for (count = count < 1024 ? count : 1024; n < count; n++) {
-        ssize_t bytes = wf_send(fd, &messages[n].msg_hdr, flags, &w);
+        ssize_t bytes = wf_cancelled() ? -1 : wf_send(fd, &messages[n].msg_hdr, flags, &w);
         if (bytes < 0)
             break;
         wf_wait_for_next(&w, true);
@@ -220,8 +231,9 @@ static ssize_t send_file(int to, int from, off_t *offset, size_t bytes)
 
 HOOK ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
-    return likely(!wf_hooked_here()) ? wf_real.sendfile(to, from, offset, bytes)
-                                     : wf_spent(to, send_file(to, from, offset, bytes));
+    if (likely(!wf_hooked_here()))
+        return wf_real.sendfile(to, from, offset, bytes);
+    return wf_cancelled() ? -1 : wf_spent(to, send_file(to, from, offset, bytes));
 }
 
 HOOK ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
@@ -297,8 +309,11 @@ HOOK ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t b
 {
     struct wf_waiting in = {.until = WEFT_FOREVER}, out = in;
     int kept = errno;
-    if (likely(!wf_hooked_here()) || bytes == 0 || flags & ~(unsigned)SPLICE_FLAGS || !wf_may_wait() ||
-        cannot_be(from, from_at, to, to_at) || is_told_not_to(from, POLLIN, &in) || is_told_not_to(to, POLLOUT, &out) ||
+    if (likely(!wf_hooked_here()) || bytes == 0 || flags & ~(unsigned)SPLICE_FLAGS || !wf_may_wait())
+        return wf_real.splice(from, from_at, to, to_at, bytes, flags);
+    if (!(flags & SPLICE_F_NONBLOCK) && wf_cancelled())
+        return -1;
+    if (cannot_be(from, from_at, to, to_at) || is_told_not_to(from, POLLIN, &in) || is_told_not_to(to, POLLOUT, &out) ||
         pipes_do_not(from, to)) {
         errno = kept;
         return wf_real.splice(from, from_at, to, to_at, bytes, flags);

@@ -23,6 +23,7 @@
 #include "io/hangup.h"
 #include "io/set.h"
 #include "io/watch.h"
+#include "sched/flow.h"
 #include "sched/worker.h"
 
 enum { CHUNK = 1024, CHUNKS = WF_FD_NUMBERS / CHUNK };
@@ -453,8 +454,15 @@ static int wait_on_thread(const struct wf_fd_ref *r, uint32_t events, uint64_t d
         if (drained)
             wf_fd_learn(r, drained, 0); /* nobody registers it for us: poll says what is, and the others try */
         struct pollfd fds[] = {{.fd = r->fd, .events = (short)events}, {.fd = me.wake, .events = POLLIN}};
+        struct wf_flow *flow = wf_flow_cancellable();
+        if (flow && !wf_flow_poll_begin(flow, me.wake))
+            wf_raw_eventfd_write(me.wake, 1);
         rc = wf_poll_until(fds, 2, deadline.ns);
-        if (rc == 0)
+        if (flow)
+            wf_flow_poll_end(flow);
+        if (flow && rc > 0 && fds[0].revents == 0 && wf_flow_is_cancelled(flow) && wf_fd_is_of(r, wf_load(&e->word)))
+            rc = -ECANCELED; /* the eventfd is not weft_close's doing */
+        else if (rc == 0)
             rc = -ETIMEDOUT;
         else if (rc > 0)
             rc = !wf_fd_is_of(r, wf_load(&e->word)) || fds[0].revents & POLLNVAL ? -EBADF : fds[0].revents;
@@ -483,9 +491,11 @@ static bool has_users(const struct wf_fd *e)
 static void give_way(void)
 {
     struct wf_thread *t = wf_thread_now();
-    if (t->fiber) {
-        if (weft_sleep(10 * WEFT_US) != 0)
-            weft_yield();
+    weft_fiber *f = t->fiber;
+    if (f) {
+        bool was = wf_section_begin(f); /* a close goes on in a fiber that was cancelled */
+        weft_sleep(10 * WEFT_US);
+        wf_section_end(f, was);
         return;
     }
     if (t->worker) /* outside of its loop: nobody else looks at its ring */

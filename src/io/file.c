@@ -184,6 +184,8 @@ static ptrdiff_t move_at(enum wf_file_op op, const struct wf_fd_ref *f, void *bu
 {
     if (offset < 0)
         return -EINVAL;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
     struct wf_request r = {.call = op == WF_FILE_READ ? WF_CALL_READ_AT : WF_CALL_WRITE_AT,
                            .fd = f->fd,
@@ -227,6 +229,8 @@ int weft_fsync(int fd, weft_time deadline)
     int rc = wf_fd_refer(&f, fd);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     struct wf_request r = {.call = WF_CALL_FSYNC, .fd = fd};
     ptrdiff_t n = call_in_ring(&f, &r, deadline);
     if (n != -ENOSYS)
@@ -293,6 +297,8 @@ int weft_open(const char *path, int flags, mode_t mode, weft_time deadline)
     wf_slice_enter();
     if (!path)
         return -EFAULT;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     struct wf_request r = {.call = WF_CALL_OPEN, .flags = flags, .memory = path, .size = mode};
     ptrdiff_t n = call_in_ring(NULL, &r, deadline);
     if (n != -ENOSYS)

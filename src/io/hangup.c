@@ -77,7 +77,7 @@ bool wf_hangup_take(int fd, struct wf_fd *e, struct wf_hangup_fiber *out)
 void wf_hangup_tell(struct wf_fd *e, const struct wf_hangup_fiber *who)
 {
     wf_sys_point(WF_SYS_HANGUP);
-    wf_cancel_if_alive(who->fiber, who->id);
+    wf_cancel_if_alive(who->fiber, who->id, WEFT_CAUSE_HANGUP);
     wf_unlock(&e->telling);
 }
 

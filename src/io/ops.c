@@ -28,7 +28,7 @@
 #include "io/set.h"
 #include "io/uring.h"
 #include "sched/budget.h"
-#include "sched/slice.h"
+#include "sched/wait.h"
 
 /* Nothing can be done now. */
 #define NOT_NOW (-EAGAIN)
@@ -305,7 +305,8 @@ static inline __attribute__((always_inline)) ptrdiff_t make(struct call *c, atte
                                                             uint64_t drained, size_t full, weft_time deadline)
 {
     bool once = wf_time_is_now(deadline) || c->flags & MSG_DONTWAIT, tried = false;
-    wf_slice_enter();
+    if (wf_cancel_point_here(once ? WEFT_NOW : deadline))
+        return -ECANCELED;
     int rc = c->of.e ? 0 : look_up(c);
     if (wf_unlikely(rc != 0))
         return rc;
@@ -450,6 +451,8 @@ static ptrdiff_t try_read_nothing(struct call *c)
 WF_COLD static ptrdiff_t read_nothing(int fd, weft_time deadline)
 {
     struct call c = {.kind = NOTHING, .of.fd = fd};
+    if (wf_cancel_point_here(deadline))
+        return -ECANCELED;
     int rc = look_up(&c);
     ptrdiff_t n = rc != 0 ? rc : entered(&c, try_read_nothing);
     wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
@@ -604,32 +607,34 @@ static ptrdiff_t try_move_no_parts(struct call *c)
     return result(c->kind == READV ? wf_raw_readv(c->of.fd, &none, 1) : wf_raw_writev(c->of.fd, &none, 1), kept);
 }
 
-WF_COLD static ptrdiff_t move_no_parts(struct call *c)
+WF_COLD static ptrdiff_t move_no_parts(struct call *c, weft_time deadline)
 {
+    if (wf_cancel_point_here(deadline))
+        return -ECANCELED;
     int rc = look_up(c);
     return rc != 0 ? rc : entered(c, try_move_no_parts);
 }
 
 /* What readv(2) and writev(2) refuse, which the calls used here word otherwise. 1: go on, with something to move. */
-static ptrdiff_t check_parts(struct call *c, int count)
+static ptrdiff_t check_parts(struct call *c, int count, weft_time deadline)
 {
     if (count < 0 || count > IOV_MAX)
         return -EINVAL;
     c->count = (size_t)count;
-    return count == 0 || length(c) == 0 ? move_no_parts(c) : 1;
+    return count == 0 || length(c) == 0 ? move_no_parts(c, deadline) : 1;
 }
 
 ptrdiff_t weft_readv(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
     struct call c = {.kind = READV, .of.fd = fd, .parts = parts};
-    ptrdiff_t n = check_parts(&c, count);
+    ptrdiff_t n = check_parts(&c, count, deadline);
     return n > 0 ? take(&c, try_readv, length(&c), deadline) : n;
 }
 
 ptrdiff_t weft_writev(int fd, const struct iovec *parts, int count, weft_time deadline)
 {
     struct call c = {.kind = WRITEV, .of.fd = fd, .parts = parts};
-    ptrdiff_t n = check_parts(&c, count);
+    ptrdiff_t n = check_parts(&c, count, deadline);
     return n > 0 ? put(&c, try_writev, length(&c), deadline) : n;
 }
 

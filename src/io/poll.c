@@ -25,6 +25,7 @@
 #include "io/fd.h"
 #include "io/set.h"
 #include "sched/budget.h"
+#include "sched/flow.h"
 #include "sched/slice.h"
 #include "sched/worker.h"
 
@@ -254,8 +255,16 @@ static int poll_on_thread(struct pollfd *fds, struct wait_for *all, weft_time de
         }
         n = look_at_all(fds, all);
         if (n == 0) {
+            struct wf_flow *flow = wf_flow_cancellable();
+            if (flow && !wf_flow_poll_begin(flow, wake))
+                wf_raw_eventfd_write(wake, 1);
             n = wf_poll_until(with, all->count + 1, deadline.ns);
+            if (flow)
+                wf_flow_poll_end(flow);
+            bool woken = n > 0;
             n = n < 0 ? n : look_at_all(fds, all);
+            if (n == 0 && woken && flow && wf_flow_is_cancelled(flow))
+                n = -ECANCELED;
         }
         for (size_t i = 0; i < all->count; i++) {
             if (all->places[i].of.e && !all->places[i].is_closed)
@@ -272,6 +281,8 @@ int weft_poll(struct pollfd *fds, size_t count, weft_time deadline)
     wf_slice_here();
     if (!fds && count > 0)
         return -EFAULT;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     struct place few[FEW];
     bool fits = count <= FEW && !wf_on_copied_stack(few); /* others look at them while we wait */
     struct wait_for own = {.places = fits ? few : NULL, .count = count}, *all = &own;
@@ -372,6 +383,8 @@ int weft_wait_fd(int fd, unsigned events, weft_time deadline)
         int now = look(fd, events);
         return now == 0 ? -EAGAIN : now;
     }
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     return wf_thread_now()->fiber ? wait_in_fiber(fd, events | POLLERR | POLLHUP, deadline)
                                   : wait_on_thread(fd, events, deadline);
 }

@@ -72,6 +72,8 @@ int weft_wait_child(pid_t pid, int *status, weft_time deadline)
     wf_slice_here();
     if (pid <= 0)
         return -EINVAL;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     int ended = reap(pid, status);
     if (ended != -EAGAIN || wf_time_is_now(deadline))
         return ended;
@@ -124,6 +126,8 @@ int weft_wait_signal(const sigset_t *set, struct signalfd_siginfo *info, weft_ti
     wf_slice_here();
     if (!set || !is_blocked(set))
         return -EINVAL;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     int kept = errno;
     int fd = wf_own_take_for_call((int)wf_negative_errno(signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC), kept));
     if (fd < 0)

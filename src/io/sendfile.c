@@ -13,6 +13,7 @@
 #include "base/errno.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "io/file.h"
@@ -78,6 +79,8 @@ static ptrdiff_t send_all(struct sending *s, size_t bytes, weft_time deadline)
     size_t done = 0;
     while (done < bytes) {
         size_t sent = 0;
+        if (done > 0 && wf_cancel_point(wf_thread_now()->fiber, deadline))
+            break; /* the pieces after the first do not wait for room */
         ptrdiff_t n = send_piece(s, bytes - done, blocking, done == 0, &sent, deadline);
         done += sent;
         if (n <= 0)
@@ -96,6 +99,8 @@ ptrdiff_t weft_sendfile(int to, int from, off_t *offset, size_t bytes, weft_time
         rc = wf_fd_refer(&s.from, from);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     if (!wf_fd_enter(&s.from, 0))
         return -EBADF;
     off_t at = offset ? *offset : (off_t)wf_negative_errno(lseek(from, 0, SEEK_CUR), kept);

@@ -25,6 +25,7 @@
 #include "offload/offload.h"
 #include "sched/budget.h"
 #include "sched/slice.h"
+#include "sched/wait.h"
 
 /* Nothing is there to be accepted: -EAGAIN, or what accept(2) would say to a descriptor that is none to accept from. */
 static int why_none(int fd)
@@ -109,6 +110,8 @@ static int accepted(int fd)
 
 int wf_accept(const struct wf_fd_ref *of, struct sockaddr *from, socklen_t *size, int flags, weft_time deadline)
 {
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     struct wf_request r = {.call = WF_CALL_ACCEPT, .fd = of->fd, .flags = flags, .memory = from, .accepted = size};
     int in_ring = accept_in_ring(of, &r, deadline);
     if (in_ring != -EAGAIN)
@@ -362,6 +365,8 @@ int weft_connect(int fd, const struct sockaddr *to, socklen_t size, weft_time de
     int rc = wf_fd_refer(&of, fd);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     rc = make_connection(&of, to, size, deadline);
     wf_budget_spend_anywhere(WF_COST_IO, !wf_time_is_now(deadline));
     return rc;

@@ -12,6 +12,7 @@
 
 #include "base/errno.h"
 #include "base/raw.h"
+#include "base/thread.h"
 #include "io/call.h"
 #include "io/fd.h"
 #include "sched/budget.h"
@@ -95,6 +96,8 @@ ptrdiff_t weft_splice(int from, off_t *from_offset, int to, off_t *to_offset, si
     if (rc == 0)
         rc = wf_fd_refer(&b, to);
     bool once = wf_time_is_now(deadline) || flags & SPLICE_F_NONBLOCK;
+    if (rc == 0 && wf_cancel_point(wf_thread_now()->fiber, once ? WEFT_NOW : deadline))
+        return -ECANCELED;
     while (rc >= 0 || rc == -ETIMEDOUT) {
         const struct wf_fd_ref *wait_for = NULL;
         uint32_t events = 0;

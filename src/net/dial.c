@@ -14,9 +14,11 @@
 
 #include "base/errno.h"
 #include "base/raw.h"
+#include "base/thread.h"
 #include "io/fd.h"
 #include "net/address.h"
 #include "sched/budget.h"
+#include "sched/wait.h"
 
 enum { BACKLOG = 4096, MOST_ADDRESSES = 16 };
 
@@ -104,6 +106,8 @@ int weft_listen(const char *address)
     int rc = wf_address_read(&a, address);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, WEFT_FOREVER))
+        return -ECANCELED;
     rc = a.local ? listen_local(&a) : listen_inet(&a);
     wf_budget_spend_anywhere(WF_COST_IO, true);
     return rc;
@@ -252,6 +256,8 @@ int weft_dial(const char *address, weft_time deadline)
     int rc = weft_fiber_current() ? wf_address_read(&a, address) : -ENXIO;
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     if (a.local)
         return dial_local(&a, deadline);
     rc = resolve(&a, 0, &all, deadline);

@@ -12,6 +12,8 @@
 #include "base/own.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "base/thread.h"
+#include "sched/wait.h"
 
 #define NUMBERS (AI_NUMERICHOST | AI_NUMERICSERV)
 
@@ -145,6 +147,8 @@ int weft_resolve(const char *host, const char *port, const struct addrinfo *hint
 {
     if (!out || (!host && !port))
         return -EINVAL;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     struct addrinfo wish = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     if (hints)
         wish = (struct addrinfo){.ai_flags = hints->ai_flags,

@@ -17,6 +17,7 @@
 #include "base/fork.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "fiber/fiber.h"
 #include "io/socket.h"
 #include "net/served.h"
@@ -146,7 +147,7 @@ static bool is_lack(int error)
 static int give_way(weft_time deadline)
 {
     weft_yield();
-    if (wf_cancel_is_heeded(weft_fiber_current()))
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
         return -ECANCELED;
     return !wf_time_is_now(deadline) && deadline.ns <= wf_clock_now() ? -ETIMEDOUT : 0;
 }
@@ -240,6 +241,8 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
     rc = wf_fd_refer(&of, listener);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     weft_sched_stats(weft_sched_current(), &figures);
     struct server *s = wf_sys_malloc(sizeof *s + figures.workers * sizeof s->conns[0]);
     if (!s)

@@ -84,7 +84,7 @@ static int check_begin(const struct wf_sleeper *me, weft_time deadline)
 {
     if (wf_time_is_now(deadline))
         return -EAGAIN;
-    if (wf_cancel_is_heeded(me->fiber))
+    if (wf_cancel_point_of(me, deadline))
         return -ECANCELED;
     return deadline.ns != INT64_MAX && wf_clock_now() >= deadline.ns ? -ETIMEDOUT : 0;
 }

@@ -9,6 +9,7 @@
 #include "base/errno.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "sched/dump_scopes.h"
 #include "sched/object.h"
 #include "sched/sched.h"
 
@@ -21,6 +22,7 @@ struct line {
     int worker;
     uint8_t state;
     bool cancelled;
+    bool is_child; /* it is shown below its scope */
     char name[WF_NAME_BYTES];
     char sched[WF_NAME_BYTES]; /* the scheduler's name; "": it has none of its own */
 };
@@ -30,6 +32,7 @@ struct lines {
     bool objects; /* also the objects that they wait for: only if the fibers stay parked meanwhile */
     struct line *line;
     size_t count, room;
+    struct wf_dump_scopes scopes;
 };
 
 static bool is_meant(const weft_fiber *f, const weft_sched *s)
@@ -63,6 +66,7 @@ static void look(weft_fiber *f, void *arg)
     struct lines *l = arg;
     if (!is_meant(f, l->of))
         return;
+    wf_dump_look_at_scopes(&l->scopes, f);
     if (l->count++ >= l->room)
         return;
     struct line *to = &l->line[l->count - 1];
@@ -73,6 +77,7 @@ static void look(weft_fiber *f, void *arg)
     to->site = wf_load(&f->site);
     to->state = (uint8_t)wf_load_acquire(&f->state); /* pairs with wf_worker_commit: what it waits for */
     to->what = wf_load(&f->what);
+    to->is_child = false;
     to->cancelled = wf_load(&f->sleeper.bits) & WF_CANCEL;
     to->worker = home ? (int)home->index : -1;
     to->sched[0] = '\0';
@@ -120,12 +125,24 @@ static void print_object(FILE *to, const struct wf_object *o)
     }
 }
 
-static void print(FILE *to, const struct wf_window *window, const struct line *l, int64_t now)
+/* Where a dump is printed to. */
+struct print {
+    FILE *to;
+    const struct wf_window *window;
+    const struct lines *l;
+    int64_t now;
+    size_t shown;
+};
+
+static void print_line(const struct print *p, const struct line *l, int depth)
 {
-    fprintf(to, "  fiber %" PRIu64 " \"%s\" %s", l->id, l->name, states[l->state <= WEFT_FIBER_DONE ? l->state : 0]);
+    FILE *to = p->to;
+    int64_t now = p->now;
+    fprintf(to, "%*sfiber %" PRIu64 " \"%s\" %s", 2 + 4 * depth, "", l->id, l->name,
+            states[l->state <= WEFT_FIBER_DONE ? l->state : 0]);
     if (l->state == WEFT_FIBER_PARKED && l->what) {
         fprintf(to, ", waits for %s", l->what);
-        struct wf_object o = wf_object_of(window, &l->awaited);
+        struct wf_object o = wf_object_of(p->window, &l->awaited);
         print_object(to, &o);
         if (l->until != INT64_MAX)
             print_span(to, " for at most ", l->until - now);
@@ -146,6 +163,64 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static struct line *find(const struct lines *l, uint64_t id)
+{
+    size_t shown = l->count < l->room ? l->count : l->room;
+    return bsearch(&(struct line){.id = id}, l->line, shown, sizeof *l->line, by_id);
+}
+
+static void print_scope(const struct print *p, const struct wf_scope_line *s, int depth)
+{
+    FILE *to = p->to;
+    fprintf(to, "%*sscope \"%s\" opened at %s, %zu %s", 4 + 4 * depth, "", s->name, s->site ? s->site : "?", s->live,
+            s->live == 1 ? "child" : "children");
+    if (s->due != INT64_MAX)
+        print_span(to, ", deadline in ", s->due - p->now);
+    if (s->stopping)
+        fputs(", stopping", to);
+    if (s->cause[0] != '\0')
+        fprintf(to, ", cancelled: %s", s->cause);
+    fputc('\n', to);
+}
+
+enum { DEEPEST = 64 }; /* what is below is printed there */
+
+/* A fiber, the scopes that it has open, outermost first, and their children. Recursive to DEEPEST at most. */
+static void print_tree(struct print *p, const struct line *l, int depth) // NOLINT(misc-no-recursion)
+{
+    const struct wf_dump_scopes *all = &p->l->scopes;
+    size_t count = all->count < all->room ? all->count : all->room;
+    print_line(p, l, depth);
+    p->shown++;
+    for (size_t i = count; i-- > 0;) {
+        const struct wf_scope_line *s = &all->line[i];
+        if (s->owner != l->id)
+            continue;
+        print_scope(p, s, depth);
+        for (size_t k = s->children; k-- > 0;) {
+            const struct line *child = find(p->l, all->child[s->first + k]);
+            if (child && child->is_child && depth < DEEPEST)
+                print_tree(p, child, depth + 1);
+        }
+    }
+}
+
+/* Children are printed with their scopes, not by themselves. */
+static void mark_children(const struct lines *l)
+{
+    const struct wf_dump_scopes *all = &l->scopes;
+    size_t count = all->count < all->room ? all->count : all->room;
+    for (size_t i = 0; i < count; i++) {
+        const struct wf_scope_line *s = &all->line[i];
+        struct line *owner = find(l, s->owner);
+        for (size_t k = 0; owner && k < s->children; k++) {
+            struct line *child = find(l, all->child[s->first + k]);
+            if (child && child != owner)
+                child->is_child = true;
+        }
+    }
+}
+
 int wf_dump(FILE *to, const weft_sched *s, bool objects)
 {
     struct lines l = {.of = s, .objects = objects};
@@ -159,17 +234,22 @@ int wf_dump(FILE *to, const weft_sched *s, bool objects)
         return (int)l.count;
     }
     l.count = 0;
+    wf_dump_make_room(&l.scopes); /* without memory no scope is shown */
     wf_pool_walk(look, &l);
     size_t shown = l.count < l.room ? l.count : l.room;
     qsort(l.line, shown, sizeof *l.line, by_id);
-    int64_t now = wf_clock_now();
+    mark_children(&l);
+    struct print p = {.to = to, .window = &window, .l = &l, .now = wf_clock_now()};
     if (objects)
         wf_window_open(&window);
-    for (size_t i = 0; i < shown; i++)
-        print(to, &window, &l.line[i], now);
+    for (size_t i = 0; i < shown; i++) {
+        if (!l.line[i].is_child)
+            print_tree(&p, &l.line[i], 0);
+    }
     wf_window_close(&window);
+    wf_dump_drop_scopes(&l.scopes);
     wf_sys_free(l.line);
-    return (int)shown;
+    return (int)p.shown;
 }
 
 int weft_dump(FILE *to)

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/plain.h"
 #include "base/thread.h"
+#include "sched/family.h"
 #include "sched/pick.h"
 #include "sched/sched.h"
 #include "sched/starved.h"
@@ -235,6 +236,7 @@ static void go_on(weft_sched *s, struct wf_worker *w, weft_fiber *f)
     f->timed = false; /* an earlier wait's deadline may have been in the wheel */
     if (!called)
         become_orphan(s, w);
+    wf_family_forked(f);
     if (f->shared)
         wf_shared_keep(f->shared, w, s);
     if (f->join > WF_JOIN_LOST) /* who waits for its end is not here */

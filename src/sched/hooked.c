@@ -14,6 +14,7 @@
 #include "sched/budget.h"
 #include "sched/sched.h"
 #include "sched/shield.h"
+#include "sched/wait.h"
 #include "sched/worker.h"
 
 bool weft_hooked(void)
@@ -49,6 +50,13 @@ void weft_hook_end(void *value)
     if (t->current != f->coro)
         wf_panic(__func__, "fiber %llu runs a raw coroutine; call it outside of that", (unsigned long long)f->id);
     wf_fiber_end(f, value);
+}
+
+bool weft_hook_cancelled(void)
+{
+    const weft_fiber *f = wf_thread_self.fiber;
+    wf_seam_point(f, WEFT_FOREVER);
+    return wf_cancel_is_heeded(f);
 }
 
 uint64_t weft_hook_self(void)

@@ -151,6 +151,7 @@ static int64_t give_back(struct wf_worker *w)
         w->settled = w->now;
         wf_worker_drop_spare(w);
         wf_records_settle(&w->records);
+        wf_extras_settle(&w->extras);
         wf_pool_settle();
         wf_ring_shrink(&w->ring);
     }

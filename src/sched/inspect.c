@@ -151,7 +151,7 @@ int weft_sched_stats(const weft_sched *s, weft_sched_figures *out)
     for (unsigned i = 0; i < s->workers; i++) {
         const struct wf_worker *w = s->worker[i];
         all.active += wf_load(&w->works);
-        all.timers += wf_load(&w->timers->pending);
+        all.timers += wf_load(&w->timers->pending) + wf_load(&w->timers->scopes);
         all.watches += wf_load(&w->counts.watches);
         all.spawned += wf_load(&w->counts.spawned);
         all.ended += wf_load(&w->counts.ended);

@@ -111,6 +111,8 @@ int weft_join(weft_fiber *f, void **value, weft_time deadline)
     int rc = join_refused(join);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point_of(me, deadline))
+        return -ECANCELED;
     if (join == WF_JOIN_OPEN) {
         if (wf_time_is_now(deadline))
             return -EAGAIN;

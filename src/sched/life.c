@@ -355,6 +355,8 @@ int weft_sched_run(weft_sched *s, weft_time deadline)
         return -EDEADLK;
     if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
         return -EPERM;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
     uint32_t life = wf_load(&s->life);
     if (life == WF_STOPPED || life == WF_DRAINING)
         return -ESHUTDOWN;
@@ -438,6 +440,8 @@ static int stop(weft_sched *s, int64_t deadline, int64_t grace, bool name)
         return -EDEADLK;
     if (s->use_caller && !pthread_equal(pthread_self(), s->maker))
         return -EPERM;
+    if (wf_cancel_point(wf_thread_now()->fiber, WEFT_FOREVER)) /* after the deadline, too, it waits for a while */
+        return -ECANCELED;
     wf_fork_look();
     int rc = begin_stop(s);
     if (rc != 0)

@@ -6,6 +6,7 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "coro/coro.h"
+#include "sched/cancel.h"
 #include "sched/idle.h"
 #include "sched/lookout.h"
 #include "sched/queue.h"
@@ -96,7 +97,7 @@ static inline void push(struct wf_worker *w, weft_fiber *f, enum weft_why why)
 static void catch_up_on_cancel(const struct wf_worker *w, weft_fiber *f)
 {
     if (wf_unlikely(w->cancelled_to != 0))
-        wf_or(&f->sleeper.bits, WF_CANCEL);
+        wf_bits_cancel(f, WEFT_CAUSE_SHUTDOWN);
 }
 
 /* To the queue, from which nobody steals: there it needs no mark, and is free once it has run. */

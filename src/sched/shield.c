@@ -28,6 +28,14 @@ bool wf_is_deaf(const weft_fiber *f)
     return until == INT64_MAX || wf_clock_now() < until;
 }
 
+uint8_t wf_shield_depth(const weft_fiber *f)
+{
+    if (!(f->deaf & (WF_DEAF_SHIELD | WF_DEAF_SHIELDS)) || !wf_is_deaf(f))
+        return 0;
+    uint32_t count = f->deaf & WF_DEAF_SHIELDS ? f->shields->count : 1;
+    return (uint8_t)(count < UINT8_MAX ? count : UINT8_MAX);
+}
+
 void wf_shield_drop(weft_fiber *f)
 {
     if (f->deaf & WF_DEAF_SHIELDS)

@@ -49,6 +49,9 @@ WF_COLD int64_t wf_deaf_until(const weft_fiber *f);
 /* Call only if f->deaf is not 0. Whether f is deaf now. */
 WF_COLD bool wf_is_deaf(const weft_fiber *f);
 
+/* How many shields cover f now; at most UINT8_MAX. */
+uint8_t wf_shield_depth(const weft_fiber *f);
+
 /* The fiber f ends: drops the sections and shields that f has left open. */
 WF_COLD void wf_shield_drop(weft_fiber *f);
 

@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "base/clock.h"
 #include "base/panic.h"
+#include "sched/family.h"
 #include "sched/hooked.h"
 #include "sched/queue.h"
 #include "sched/pending.h"
@@ -359,6 +360,41 @@ static inline weft_fiber *spawn_quickly(const char *site, weft_fn *fn, void *arg
     wf_store(&w->counts.spawned, w->counts.spawned + 1);
     wf_worker_push(w, f, WEFT_WHY_NEW);
     return f;
+}
+
+weft_fiber *wf_child_new(const char *site, weft_fn *fn)
+{
+    struct wf_thread *t = wf_thread_now();
+    struct wf_worker *w = t->worker;
+    weft_fiber *f = wf_records_take(&w->records);
+    if (wf_unlikely(!f))
+        return NULL;
+    begin(f, wf_thread_id(t), w->now, site, fn, NULL, false);
+    if (wf_unlikely(!wf_extra_begin(&w->extras, f))) {
+        wf_fiber_release(w, f);
+        return NULL;
+    }
+    f->arg = f->extra;
+    f->extra->child.fiber = f;
+    f->class = w->sched->class;
+    if (wf_unlikely(w->set)) { /* as bind() does */
+        f->special = f->bound = true;
+        wf_store(&f->home, w);
+    }
+    wf_store(&f->sched, w->sched);
+    return f;
+}
+
+void wf_child_start(weft_fiber *f)
+{
+    struct wf_worker *w = wf_thread_now()->worker;
+    wf_store(&w->counts.spawned, w->counts.spawned + 1);
+    wf_worker_push(w, f, WEFT_WHY_NEW);
+}
+
+void wf_child_discard(weft_fiber *f)
+{
+    wf_fiber_release(wf_thread_now()->worker, f);
 }
 
 bool wf_spawn_on(struct wf_worker *w, const char *site, weft_fn *fn, void *arg)

@@ -39,7 +39,7 @@ static bool has_work(const weft_sched *s, const struct wf_worker *w, bool recurr
 {
     bool caller = w->index == 0 && s->use_caller && !recurring; /* it is the one that looks */
     return (!caller && !wf_load(&w->driver.asleep)) || !wf_inbox_is_empty(&w->inbox) || wf_pick_here(w) > 0 ||
-           wf_load(&w->timers->awaited) != wf_load(&w->timers->settled) ||
+           wf_load(&w->timers->awaited) != wf_load(&w->timers->settled) || wf_load(&w->timers->scopes) > 0 ||
            (recurring && wf_load(&w->timers->pending) > 0);
 }
 

@@ -31,6 +31,7 @@ static inline __attribute__((always_inline)) int add(weft_timer *t, struct wf_ti
             return -ESHUTDOWN;
     }
     t->entry.mark = wf_forks;
+    t->entry.kind = WF_ENTRY_TIMER;
     t->entry.link = NULL; /* not armed. Field by field: gcc fills a whole record byte by byte */
     t->in = ts;
     t->period = o.period;

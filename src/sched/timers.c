@@ -10,6 +10,7 @@
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "sched/alive.h"
+#include "sched/family.h"
 #include "sched/finish.h"
 #include "sched/idle.h"
 #include "sched/sched.h"
@@ -112,12 +113,30 @@ static void append_due(struct wf_timers *ts, weft_timer *t)
     ts->due_end = &t->next;
 }
 
-static void expire(struct wf_timers *ts, int64_t now)
+static struct wf_scope_timer *scope_timer_of(struct wf_timer *entry)
+{
+    return (struct wf_scope_timer *)((char *)entry - offsetof(struct wf_scope_timer, entry));
+}
+
+static void leaves_wheel(struct wf_timers *ts, struct wf_timer *entry, enum wf_scope_timer_state to)
+{
+    wf_store(&ts->scopes, ts->scopes - 1);
+    wf_store(&scope_timer_of(entry)->state, to);
+}
+
+/* Timers of scopes are put before *scopes, by `next`: they are to fire. */
+static void expire(struct wf_timers *ts, int64_t now, struct wf_timer **scopes)
 {
     struct wf_timer *next = wf_wheel_expire(&ts->wheel, now);
     for (struct wf_timer *entry = next; entry; entry = next) {
-        weft_timer *t = timer_of(entry);
         next = entry->next;
+        if (entry->kind == WF_ENTRY_SCOPE) {
+            leaves_wheel(ts, entry, WF_SCOPE_TIMER_FIRING);
+            entry->next = *scopes;
+            *scopes = entry;
+            continue;
+        }
+        weft_timer *t = timer_of(entry);
         if (t->recurring && ts->life != WF_TIMERS_OPEN) {
             wf_timer_change(t, WF_TIMER_ENDED);
         } else {
@@ -146,10 +165,10 @@ static weft_timer *first_due(struct wf_timers *ts)
 }
 
 /* A list, by `next`, of timers that are to have a fiber now. */
-static weft_timer *take_due(struct wf_timers *ts, int64_t now)
+static weft_timer *take_due(struct wf_timers *ts, int64_t now, struct wf_timer **scopes)
 {
     weft_timer *list = NULL, **end = &list;
-    expire(ts, now);
+    expire(ts, now, scopes);
     while (ts->queued < QUEUED_MOST && (*end = first_due(ts)) != NULL) {
         end = &(*end)->next;
         *end = NULL;
@@ -255,9 +274,14 @@ static void *timer_fiber(void *arg)
 void wf_timers_fire(struct wf_worker *w)
 {
     struct wf_timers *ts = w->timers;
+    struct wf_timer *scopes = NULL;
     wf_lock(&ts->lock);
-    weft_timer *list = take_due(ts, w->now);
+    weft_timer *list = take_due(ts, w->now, &scopes);
     wf_unlock(&ts->lock);
+    for (struct wf_timer *entry = scopes; entry; entry = scopes) {
+        scopes = entry->next; /* it is its owner's from then on */
+        wf_scope_timer_fires(scope_timer_of(entry));
+    }
     while (list) {
         weft_timer *next = list->next; /* it is its fiber's from then on */
         if (wf_unlikely(!wf_spawn_on(w, "weft_timer", timer_fiber, list))) {
@@ -303,8 +327,12 @@ static void cancel_all(struct wf_timers *ts)
     struct wf_timer *next = wf_wheel_expire(&ts->wheel, INT64_MAX);
     wf_wheel_init(&ts->wheel, wf_clock_now()); /* all of it is taken out, and time goes on from now */
     for (struct wf_timer *entry = next; entry; entry = next) {
-        weft_timer *t = timer_of(entry);
         next = entry->next;
+        if (entry->kind == WF_ENTRY_SCOPE) {
+            leaves_wheel(ts, entry, WF_SCOPE_TIMER_IDLE);
+            continue;
+        }
+        weft_timer *t = timer_of(entry);
         wf_timer_change(t, WF_TIMER_ENDED);
         settle(t);
     }

@@ -25,6 +25,9 @@ enum wf_timers_life {
     WF_TIMERS_CLOSED,  /* past the deadline of that stop: none is left, none is taken */
 };
 
+/* What an entry of the wheel is, in its `kind`. */
+enum { WF_ENTRY_TIMER, WF_ENTRY_SCOPE };
+
 /* It lives as long as its scheduler or a handle of one of its timers. */
 struct wf_timers {
     struct wf_lock lock;       /* held to link, to unlink, and to change the state of a timer; never in a callback */
@@ -33,6 +36,7 @@ struct wf_timers {
     uint64_t awaited, settled; /* timers that a stop must wait for, ever; and those of them that it need not any
                                  * more. guarded by: lock. atomic: others look */
     size_t pending;            /* timers that are to fire. guarded by: lock. atomic: others look */
+    size_t scopes;             /* timers of scopes that are armed. guarded by: lock. atomic: others look */
     size_t known;              /* timers whose memory is in use, and one for the scheduler. guarded by: lock */
     weft_timer *spares; /* memory of timers that are gone, for the next ones. guarded by: lock. atomic: others look */
     struct wf_worker *worker;   /* NULL: the scheduler is gone. guarded by: lock */

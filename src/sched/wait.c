@@ -27,6 +27,9 @@
 #include "base/futex.h"
 #include "base/thread.h"
 #include "coro/coro.h"
+#include "sched/budget.h"
+#include "sched/cancel.h"
+#include "sched/flow.h"
 #include "sched/pending.h"
 #include "sched/sched.h"
 #include "sched/slice.h"
@@ -56,6 +59,21 @@ const void *wf_whoami(void)
     return t->fiber ? (const void *)t->fiber : t;
 }
 
+bool wf_cancel_point_slow(const weft_fiber *f, weft_time deadline)
+{
+    if (wf_time_is_now(deadline) || !wf_cancel_is_heeded(f))
+        return false;
+    wf_budget_spend_anywhere(WF_COST_IO, true);
+    return true;
+}
+
+bool wf_cancel_point_here_slow(struct wf_thread *t, weft_time deadline)
+{
+    const weft_fiber *f = t->fiber;
+    wf_slice_spend(t);
+    return wf_load(&f->sleeper.bits) & WF_CANCEL && wf_cancel_point_slow(f, deadline);
+}
+
 bool wf_settle_cancelled(struct wf_sleeper *who)
 {
     uint32_t phase = wf_load(&who->phase);
@@ -75,7 +93,7 @@ bool wf_sleeper_listens(struct wf_sleeper *me)
         if (phase != WF_DEAF && phase != WF_DEAF_PARKED)
             return false;
     } while (!wf_cas(&me->phase, &phase, phase == WF_DEAF ? WF_WAITING : WF_PARKED));
-    wf_barrier_light(); /* pairs with cancel()'s */
+    wf_barrier_light(); /* pairs with wf_cancel_alone's */
     return wf_load(&me->bits) & WF_CANCEL && wf_settle_cancelled(me);
 }
 
@@ -120,12 +138,8 @@ void wf_ready_other(struct wf_sleeper *who)
 }
 
 /* A plain thread may be settled while it still runs: it is only told to go on. */
-int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline)
+static int wait_published(struct wf_sleeper *me, int64_t deadline)
 {
-    me->node.result = 0;
-    wf_store(&me->phase, WF_WAITING);
-    if (!commit(me, arg) && wf_settle(me, 0))
-        return 0;
     for (;;) {
         uint32_t phase = wf_load_acquire(&me->phase); /* pairs with wf_ready */
         if (phase == WF_AWAKE)
@@ -134,6 +148,28 @@ int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t 
         if (wf_futex_wait(&me->phase, phase, until) == -ETIMEDOUT && wf_settle(me, -ETIMEDOUT))
             return -ETIMEDOUT;
     }
+}
+
+/* The same in a task that is no fiber: a cancel of the task ends the wait. */
+WF_COLD static int wait_in_flow(struct wf_sleeper *me, struct wf_flow *flow, int64_t deadline)
+{
+    bool begun = wf_flow_wait_begin(flow, me);
+    if (!begun && wf_settle(me, -ECANCELED))
+        return -ECANCELED;
+    int rc = wait_published(me, deadline);
+    if (begun)
+        wf_flow_wait_end(flow);
+    return rc;
+}
+
+int wf_wait_thread(struct wf_sleeper *me, wf_commit *commit, void *arg, int64_t deadline)
+{
+    me->node.result = 0;
+    wf_store(&me->phase, WF_WAITING);
+    if (!commit(me, arg) && wf_settle(me, 0))
+        return 0;
+    struct wf_flow *flow = wf_flow_cancellable();
+    return wf_unlikely(flow) ? wait_in_flow(me, flow, deadline) : wait_published(me, deadline);
 }
 
 bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
@@ -146,8 +182,13 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
 int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
 {
     weft_fiber *f = me->fiber;
+    struct wf_flow *flow = f ? NULL : wf_flow_cancellable();
     bool was = f && wf_section_begin(f); /* it may be in a longer one */
+    if (flow)
+        flow->deaf++;
     int rc = wf_wait_unlocking(me, what, held, WEFT_FOREVER);
+    if (flow)
+        flow->deaf--;
     if (f)
         wf_section_end(f, was);
     return rc;
@@ -189,6 +230,8 @@ int weft_park(weft_time deadline)
     struct wf_sleeper own, *me = wf_sleeper(&own);
     if (!me->fiber)
         return -ENXIO;
+    if (wf_cancel_point_of(me, deadline))
+        return -ECANCELED;
     if (take_token(me))
         return 0;
     if (wf_time_is_now(deadline))
@@ -254,25 +297,12 @@ bool wf_unpark_on(weft_fiber *f, struct wf_worker *on)
     return true;
 }
 
-static void cancel(weft_fiber *f)
+void wf_cancel_alone(weft_fiber *f, int kind)
 {
-    wf_or(&f->sleeper.bits, WF_CANCEL);
+    wf_bits_cancel(f, kind);
     wf_barrier_heavy(); /* pairs with wf_sleeper_begin's */
     if (wf_settle_cancelled(&f->sleeper))
         wf_ready(&f->sleeper);
-}
-
-int weft_cancel(weft_fiber *f)
-{
-    wf_slice_here();
-    if (!f)
-        return -EINVAL;
-    wf_debug_handle(__func__, f);
-    wf_fork_look();
-    if (wf_load(&f->state) == WEFT_FIBER_DONE)
-        return -ESRCH;
-    cancel(f);
-    return 0;
 }
 
 bool wf_be_known(weft_fiber *f)
@@ -288,24 +318,12 @@ bool wf_be_known(weft_fiber *f)
     return false;
 }
 
-static void cancel_if_it_is(weft_fiber *f, void *arg)
-{
-    if (wf_load_acquire(&f->sleeper.bits) & WF_KNOWN && /* pairs with wf_be_known: the id is this fiber's */
-        wf_load(&f->id) == *(const uint64_t *)arg)
-        cancel(f);
-}
-
-void wf_cancel_if_alive(weft_fiber *f, uint64_t id)
-{
-    wf_fork_look();
-    wf_pool_look_at(f, cancel_if_it_is, &id);
-}
-
 bool weft_cancelled(void)
 {
     wf_slice_here();
     weft_fiber *f = wf_thread_now()->fiber;
-    return f && wf_load(&f->sleeper.bits) & WF_CANCEL;
+    const struct wf_flow *flow = wf_flow_task();
+    return (f && wf_load(&f->sleeper.bits) & WF_CANCEL) || (flow && wf_flow_is_cancelled(flow));
 }
 
 /* Ours to end, so it is there while we look. */
@@ -316,7 +334,7 @@ static void cancel_if_ours(weft_fiber *f, void *arg)
     if (wf_load(&f->home) != w)
         return;
     if (state == WEFT_FIBER_PARKED || state == WEFT_FIBER_READY)
-        cancel(f);
+        wf_cancel_alone(f, WEFT_CAUSE_SHUTDOWN); /* what is below it is cancelled in its turn */
     else if (state == WEFT_FIBER_NEW && wf_load(&f->sched) == w->sched && wf_load(&wf_pending_ops))
         wf_load(&wf_pending_ops)->cancel(f);
 }
@@ -340,9 +358,13 @@ static bool sleeps(struct wf_sleeper *me, void *arg)
 int weft_sleep_until(weft_time until)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own);
+    if (wf_cancel_point_of(me, until)) {
+        weft_yield(); /* a loop that ignores the cancel may wait for what another fiber does */
+        return -ECANCELED;
+    }
     if (wf_time_is_now(until) || until.ns <= wf_clock_now()) {
         weft_yield();
-        return wf_cancel_is_heeded(me->fiber) ? -ECANCELED : 0;
+        return 0;
     }
     int rc = wf_wait(me, wf_what_sleep, sleeps, NULL, until);
     return rc == -ETIMEDOUT ? 0 : rc;

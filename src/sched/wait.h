@@ -34,7 +34,9 @@
 #include "fiber/fiber.h"
 #include "sched/debug.h"
 #include "sched/fork.h"
+#include "sched/seam.h"
 #include "sched/shield.h"
+#include "sched/slice.h"
 #include "sched/worker.h"
 
 /* The caller: its fiber's sleeper, or `own`, made for a plain thread. Counts as a checkpoint of the time slice. */
@@ -42,6 +44,16 @@ static inline struct wf_sleeper *wf_sleeper(struct wf_sleeper *own);
 
 /* A pointer that tells fibers and plain threads apart from each other: for owners. Never NULL. */
 const void *wf_whoami(void);
+
+/*
+ * The same right after wf_cancel_point_here, without a call: the caller is still on its thread. (A time slice may have
+ * made it yield, but only under a policy, and there fibers do not move.)
+ */
+static inline const void *wf_whoami_here(void)
+{
+    const struct wf_thread *t = &wf_thread_self;
+    return t->fiber ? (const void *)t->fiber : t;
+}
 
 static inline bool wf_time_is_now(weft_time t)
 {
@@ -93,8 +105,14 @@ void wf_unpark_if_alive(weft_fiber *f, uint64_t id);
  */
 bool wf_be_known(weft_fiber *f);
 
-/* Cancels the fiber that has this id, if it has not ended. `f` is where its record was; it was known. Any thread. */
-void wf_cancel_if_alive(weft_fiber *f, uint64_t id);
+/*
+ * Cancels the fiber that has this id, if it has not ended, and everything below it. `f` is where its record was; it was
+ * known. `kind` is the cause's. Any thread.
+ */
+void wf_cancel_if_alive(weft_fiber *f, uint64_t id, int kind);
+
+/* Cancels f, and not what is below it: marks it, and wakes it if it waits. Any thread. */
+void wf_cancel_alone(weft_fiber *f, int kind);
 
 /*
  * Like weft_unpark, but returns false and leaves no token if f is not parked. f runs next on worker `on`, to which its home
@@ -139,6 +157,46 @@ static inline bool wf_cancel_is_heeded(const weft_fiber *f)
     return f && wf_load(&f->sleeper.bits) & WF_CANCEL && !(f->deaf && wf_is_deaf(f));
 }
 
+/* The rest of a cancellation point. f may be NULL: a plain thread has no cancel. */
+WF_COLD bool wf_cancel_point_slow(const weft_fiber *f, weft_time deadline);
+
+/*
+ * A cancellation point: every call that can wait passes one before it does anything, even if it would not have to wait.
+ * True: the caller returns -ECANCELED and has done nothing. A call with WEFT_NOW is not a cancellation point.
+ * f NULL: a plain thread.
+ *
+ * A point that returns true may let other fibers run (sched/budget.h), so that a fiber that ignores its cancel does not
+ * keep its worker for itself. So the caller holds no lock, and reads nothing thread-local after it.
+ */
+static inline bool wf_cancel_point(const weft_fiber *f, weft_time deadline)
+{
+    wf_seam_point(f, deadline);
+    return f && wf_unlikely(wf_load(&f->sleeper.bits) & WF_CANCEL) && wf_cancel_point_slow(f, deadline);
+}
+
+/* The same for a caller that has its sleeper. (The bits of a plain thread's sleeper count forks.) */
+static inline bool wf_cancel_point_of(const struct wf_sleeper *me, weft_time deadline)
+{
+    wf_seam_point(me->fiber, deadline);
+    return wf_unlikely(wf_load(&me->bits) & WF_CANCEL) && wf_cancel_point_slow(me->fiber, deadline);
+}
+
+WF_COLD bool wf_cancel_point_here_slow(struct wf_thread *t, weft_time deadline);
+
+/*
+ * The beginning of a call that can wait: wf_slice_enter, and then a cancellation point of the caller. One branch for
+ * both, and one call for what is rare, so that the caller need not keep anything for it.
+ */
+static inline bool wf_cancel_point_here(weft_time deadline)
+{
+    wf_seam_point(wf_thread_self.fiber, deadline);
+    struct wf_thread *t = &wf_thread_self;
+    const weft_fiber *f = t->fiber;
+    if (wf_unlikely(!f) || wf_likely(((int64_t)(wf_load(&f->sleeper.bits) & WF_CANCEL) | t->worker->slice) == 0))
+        return false;
+    return wf_cancel_point_here_slow(t, deadline);
+}
+
 /* As wf_settle with -ECANCELED, but not one that is deaf. */
 bool wf_settle_cancelled(struct wf_sleeper *who);
 
@@ -151,7 +209,7 @@ static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase)
     if (phase >= WF_PARKED)
         wf_fence(); /* pairs with give_token's */
     else
-        wf_barrier_light(); /* pairs with cancel()'s */
+        wf_barrier_light(); /* pairs with wf_cancel_alone's */
     return wf_likely(!(wf_load(&me->bits) & WF_CANCEL)) || !wf_settle_cancelled(me);
 }
 

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "coro/cxx.h"
 #include "coro/mount.h"
+#include "sched/cancel.h"
 #include "sched/debug.h"
+#include "sched/family.h"
 #include "sched/finish.h"
 #include "sched/idle.h"
 #include "sched/pick.h"
@@ -26,8 +28,8 @@
 
 static inline WF_NORETURN void end(weft_fiber *f, void *value)
 {
-    if (f->locals)
-        wf_locals_destroy(f);
+    if (wf_unlikely(wf_load(&f->extra) != NULL))
+        wf_family_leave(f);
     if (wf_unlikely(f->deaf))
         wf_shield_drop(f);
     wf_debug_end(f);
@@ -92,6 +94,8 @@ WF_NOINLINE static bool start(struct wf_worker *w, weft_fiber *f)
 /* Nobody has a handle of it any more. */
 void wf_fiber_release(struct wf_worker *w, weft_fiber *f)
 {
+    if (wf_unlikely(wf_load(&f->sleeper.bits) & WF_EXTRA))
+        wf_extra_drop(w ? &w->extras : NULL, f);
     wf_store(&f->join, WF_JOIN_GONE);
     wf_store(&f->state, 0);
     if (wf_debug_keeps(&f))
@@ -125,10 +129,13 @@ static void finish(struct wf_worker *w, weft_fiber *f)
     if (wf_unlikely(f->timed))
         wf_deadline_drop(w, f);
     wf_store(&f->state, WEFT_FIBER_DONE);
-    wf_barrier_light(); /* pairs with wf_be_known's */
-    if (wf_unlikely(wf_load(&f->sleeper.bits) & WF_KNOWN))
+    wf_barrier_light();                                /* pairs with wf_be_known's */
+    uint32_t bits = wf_load_acquire(&f->sleeper.bits); /* pairs with wf_extra: with WF_EXTRA the extra is there */
+    if (wf_unlikely(bits & (WF_KNOWN | WF_OPENED)))
         wf_pool_forget(f);
     wf_store_release(&w->counts.ended, w->counts.ended + 1); /* pairs with wf_sched_is_empty: all that it did */
+    if (wf_unlikely(bits & WF_EXTRA))
+        wf_family_ended(f);
     if (wf_load(&f->join) == WF_JOIN_DETACHED || !wf_join_ended(f))
         wf_fiber_release(w, f);
 }
@@ -208,6 +215,7 @@ static void settle_accounts(struct wf_worker *w)
 {
     w->settled = w->now;
     wf_records_settle(&w->records);
+    wf_extras_settle(&w->extras);
     wf_pool_settle();
     wf_ring_shrink(&w->ring);
 }
@@ -320,7 +328,7 @@ static inline __attribute__((always_inline)) void run(struct wf_worker *w, weft_
     if (!f->coro && !wf_worker_start_on_spare(w, f) && !start(w, f))
         return;
     if (wf_unlikely(w->cancelled_to != 0))
-        wf_or(&f->sleeper.bits, WF_CANCEL); /* it may not have been there when all were cancelled */
+        wf_bits_cancel(f, WEFT_CAUSE_SHUTDOWN); /* it may not have been there when all were cancelled */
     wf_store(&f->home, w);
     wf_store(&f->state, WEFT_FIBER_RUNNING);
     t->fiber = f;
@@ -507,6 +515,7 @@ void wf_worker_leave(struct wf_worker *w)
 {
     wf_worker_drop_spare(w);
     wf_records_trim(&w->records, 0);
+    wf_extras_drop(&w->extras);
     if (w->driver.io)
         w->driver.io->ops->leave(w->driver.io);
     w->thread->stacks_kept = 0;

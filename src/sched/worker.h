@@ -35,6 +35,7 @@
 #include "base/lock.h"
 #include "base/ring.h"
 #include "base/thread.h"
+#include "fiber/extra.h"
 #include "fiber/fiber.h"
 #include "fiber/pool.h"
 #include "sched/driver.h"
@@ -132,6 +133,7 @@ struct wf_worker {
     size_t set_count;                 /* atomic: others look */
     weft_coro *spare; /* the base of the last fiber that ended, if it is plain: for the next one; or NULL */
     struct wf_records records;
+    struct wf_extras extras;
     struct wf_counts counts;
     struct wf_worker *idle_next, *idle_prev; /* guarded by: sched->idle_lock */
     uint64_t cancelled_to;                   /* the sched->cancels that it has done */

@@ -44,7 +44,8 @@ int weft_barrier_wait(weft_barrier *b, weft_time deadline)
 {
     if (!b || b->count == 0)
         return -EINVAL;
-    wf_enter(__func__, b);
+    if (wf_enter_cancelled(__func__, b, deadline))
+        return -ECANCELED;
     struct wf_sleeper own, *me = wf_sleeper(&own);
     wf_lock(wf_lock_of(&b->lock));
     if (b->arrived + 1 == b->count)

@@ -177,6 +177,8 @@ WF_HOT int weft_chan_send(weft_chan *c, const void *value, weft_time deadline)
     if (wf_unlikely(!c || (!value && c->elem > 0)))
         return -EINVAL;
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
+    if (wf_cancel_point_of(me, deadline))
+        return -ECANCELED;
     wf_lock(&c->lock);
     int rc = send_now(c, value, &woken);
     bool waits = rc == -EAGAIN && !wf_time_is_now(deadline), moves = waits && c->elem > 0 && wf_on_copied_stack(value);
@@ -196,6 +198,8 @@ WF_HOT int weft_chan_recv(weft_chan *c, void *value, weft_time deadline)
     if (wf_unlikely(!c || (!value && c->elem > 0)))
         return -EINVAL;
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
+    if (wf_cancel_point_of(me, deadline))
+        return -ECANCELED;
     wf_lock(&c->lock);
     int rc = recv_now(c, value, &woken);
     bool waits = rc == -EAGAIN && !wf_time_is_now(deadline), moves = waits && c->elem > 0 && wf_on_copied_stack(value);

@@ -43,10 +43,12 @@ int weft_cond_wait(weft_cond *c, weft_mutex *m, weft_time deadline)
 {
     if (!c || !m)
         return -EINVAL;
-    wf_enter(__func__, c);
+    wf_check_place(__func__, c);
     struct wait w = {c, m, wf_me()};
     if (!wf_mutex_is_of(m, w.me))
         return -EPERM;
+    if (wf_cancel_point_here(deadline))
+        return -ECANCELED;
     if (wf_time_is_now(deadline))
         return -EAGAIN;
     struct wf_sleeper own, *who = wf_sleeper(&own);

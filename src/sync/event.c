@@ -5,15 +5,12 @@
 
 #include "base/errno.h"
 
-int weft_event_set(weft_event *e)
+void wf_event_set(weft_event *e)
 {
-    if (!e)
-        return -EINVAL;
-    wf_enter(__func__, e);
     uint32_t word = wf_load(&e->word);
     while (!(word & WF_SEALED)) {
         if (wf_cas(&e->word, &word, WF_EVENT_SET)) /* release: pairs with wait */
-            return 0;
+            return;
     }
     wf_lock(wf_event_lock(e));
     wf_seal(&e->word);
@@ -21,6 +18,14 @@ int weft_event_set(weft_event *e)
     struct wf_waiter *won = wf_waiters_win_all(wf_waiters_of(&e->waiters));
     wf_unlock(wf_event_lock(e));
     wf_ready_all(won);
+}
+
+int weft_event_set(weft_event *e)
+{
+    if (!e)
+        return -EINVAL;
+    wf_enter(__func__, e);
+    wf_event_set(e);
     return 0;
 }
 
@@ -60,7 +65,8 @@ int weft_event_wait(weft_event *e, weft_time deadline)
 {
     if (!e)
         return -EINVAL;
-    wf_enter(__func__, e);
+    if (wf_enter_cancelled(__func__, e, deadline))
+        return -ECANCELED;
     if (weft_event_is_set(e))
         return 0;
     if (wf_time_is_now(deadline))

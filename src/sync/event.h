@@ -23,6 +23,9 @@ static inline struct wf_lock *wf_event_lock(weft_event *e)
     return wf_lock_of(&e->lock);
 }
 
+/* As weft_event_set, but never lets others run: for a caller that holds a lock. */
+void wf_event_set(weft_event *e);
+
 /* Whether it is set; if not, it stays so until the unlock. guarded by: lock. For who would wait if it is not. */
 static inline bool wf_event_is_set(weft_event *e)
 {

@@ -166,9 +166,10 @@ void wf_mutex_take(weft_mutex *m)
     }
 }
 
+/* Right after wf_enter_cancelled. */
 static inline int take(weft_mutex *m, weft_time deadline)
 {
-    uintptr_t me = wf_me(), owner = 0;
+    uintptr_t me = wf_me_here(), owner = 0;
     return wf_likely(take_free(m, me, &owner)) ? 0 : lock_slowly(m, me, owner, deadline);
 }
 
@@ -189,7 +190,8 @@ int weft_mutex_lock(weft_mutex *m, weft_time deadline)
 {
     if (!m)
         return -EINVAL;
-    wf_enter(__func__, m);
+    if (wf_enter_cancelled(__func__, m, deadline))
+        return -ECANCELED;
     int rc = take(m, deadline);
     if (rc == 0)
         wf_debug_locked(m, "mutex", WF_CALLER);
@@ -210,7 +212,8 @@ int weft_rmutex_lock(weft_rmutex *m, weft_time deadline)
 {
     if (!m)
         return -EINVAL;
-    wf_enter(__func__, m);
+    if (wf_enter_cancelled(__func__, m, deadline))
+        return -ECANCELED;
     int rc = take(&m->mutex, deadline);
     if (rc == 0)
         wf_debug_locked(m, "recursive mutex", WF_CALLER);

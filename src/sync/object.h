@@ -41,6 +41,12 @@ static inline uintptr_t wf_me(void)
     return (uintptr_t)wf_whoami();
 }
 
+/* The same right after wf_enter_cancelled. */
+static inline uintptr_t wf_me_here(void)
+{
+    return (uintptr_t)wf_whoami_here();
+}
+
 /* Debug builds: every call looks where its object is. */
 static inline void wf_check_place(const char *function, const void *object)
 {
@@ -54,11 +60,18 @@ static inline void wf_check_place(const char *function, const void *object)
 #endif
 }
 
-/* Every call begins with this but such as let go of a lock: a time slice is spent at calls. */
+/* Every call that cannot wait begins with this but such as let go of a lock: a time slice is spent at calls. */
 static inline void wf_enter(const char *function, const void *object)
 {
     wf_check_place(function, object);
     wf_slice_enter();
+}
+
+/* Every call that can wait begins with this. True: it is cancelled, and returns -ECANCELED. */
+static inline bool wf_enter_cancelled(const char *function, const void *object, weft_time deadline)
+{
+    wf_check_place(function, object);
+    return wf_cancel_point_here(deadline);
 }
 
 /* The place of a wait on one object. guarded by: the object's lock. */

@@ -64,6 +64,8 @@ int weft_once_do(weft_once *o, void (*fn)(void *arg), void *arg, weft_time deadl
     wf_enter(__func__, o);
     if (wf_load_acquire(&o->state) == DONE) /* pairs with finish */
         return 0;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline)) /* a once that is DONE never makes anybody wait */
+        return -ECANCELED;
     uintptr_t me = wf_me(), state = NEW;
     if (wf_cas(&o->state, &state, me)) {
         fn(arg);

@@ -135,7 +135,8 @@ int weft_rwlock_read_lock(weft_rwlock *l, weft_time deadline)
 {
     if (!l)
         return -EINVAL;
-    wf_enter(__func__, l);
+    if (wf_enter_cancelled(__func__, l, deadline))
+        return -ECANCELED;
     uintptr_t word = wf_load(&l->word), then;
     while (may_enter(word, 0, &then)) {
         if (wf_cas(&l->word, &word, then)) /* acquire: pairs with unlock */
@@ -148,7 +149,8 @@ int weft_rwlock_write_lock(weft_rwlock *l, weft_time deadline)
 {
     if (!l)
         return -EINVAL;
-    wf_enter(__func__, l);
+    if (wf_enter_cancelled(__func__, l, deadline))
+        return -ECANCELED;
     uintptr_t me = wf_me(), word = 0;
     int rc = wf_cas(&l->word, &word, me) ? 0 : lock_slowly(l, me, deadline); /* acquire: pairs with unlock */
     if (rc == 0)

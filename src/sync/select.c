@@ -368,6 +368,8 @@ static WF_COLD int choose_allocated(const struct choice *of, weft_time deadline)
 static int choose(struct call *s, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own), *woken = NULL;
+    if (wf_cancel_point_of(me, deadline))
+        return -ECANCELED;
     lock_all(s);
     size_t i = look(s, &woken);
     bool waits = i == NO_CASE && !wf_time_is_now(deadline), moves = waits && !s->allocated && out_of_reach(s);

@@ -26,7 +26,8 @@ static int post_sealed(weft_sem *s)
     return rc;
 }
 
-static int wait_sealed(weft_sem *s, weft_time deadline)
+/* Not inline: to take a permit that is there needs no frame. */
+WF_NOINLINE static int wait_sealed(weft_sem *s, weft_time deadline)
 {
     struct wf_waiters *waiters = wf_waiters_of(&s->waiters);
     struct wf_sleeper own, *me = wf_sleeper(&own);
@@ -52,7 +53,8 @@ WF_HOT int weft_sem_wait(weft_sem *s, weft_time deadline)
 {
     if (!s)
         return -EINVAL;
-    wf_enter(__func__, s);
+    if (wf_enter_cancelled(__func__, s, deadline))
+        return -ECANCELED;
     uint32_t count = wf_load(&s->count);
     while (count != 0 && !(count & WF_SEALED)) {
         if (wf_cas(&s->count, &count, count - 1)) /* acquire: pairs with post */

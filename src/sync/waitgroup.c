@@ -82,7 +82,8 @@ int weft_waitgroup_wait(weft_waitgroup *g, weft_time deadline)
 {
     if (!g)
         return -EINVAL;
-    wf_enter(__func__, g);
+    if (wf_enter_cancelled(__func__, g, deadline))
+        return -ECANCELED;
     uint32_t count = wf_load_acquire(&g->count); /* pairs with the last done */
     if (count == 0)
         return 0;

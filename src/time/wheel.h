@@ -19,7 +19,8 @@ struct wf_timer {
     struct wf_timer **link; /* what points to it: the slot's `first` or another's `next`; NULL: not armed */
     int64_t when;           /* const while armed */
     uint16_t slot;          /* armed: where it is */
-    uint32_t mark;          /* its owner's; there is room for it */
+    uint16_t kind;          /* its owner's; there is room for it */
+    uint32_t mark;          /* its owner's */
 };
 
 enum {

@@ -284,6 +284,47 @@ def fetch():
     assert 2 <= took < 20
 
 
+def first_answer():
+    left = "the client left."
+    assert run("first-answer") == (0, f"server 1: {left}\nserver 2: the first answer.\nserver 3: {left}\n")
+
+
+def retry():
+    assert run("retry") == (0, "the late server: connected at try 4. "
+                               "The server that never comes: the deadline has passed\n")
+
+
+def timeout():
+    assert run("timeout") == (0, "read_rows: cancelled, the scope's deadline has passed\n"
+                                 "roll_back: could wait\nrequest: Connection timed out\n")
+
+
+def shutdown():
+    def converse(connection, request):
+        connection.sendall(request)
+        return read(connection, len(request))
+
+    with Program("shutdown", "127.0.0.1:0") as server:
+        port = server.port()
+        with connect(port) as idle_one, connect(port) as busy:
+            assert converse(idle_one, b"1\n") == b"1\n" and converse(busy, b"1\n") == b"1\n"
+            busy.sendall(b"1000\n")
+            server.process.send_signal(signal.SIGTERM)
+            assert read(idle_one, 1) == b""
+            assert read(busy, 100) == b"1000\n"  # and the end
+        assert server.end() == (0, "every request was answered\n")
+    # A request that takes longer than the grace is cut off.
+    with Program("shutdown", "127.0.0.1:0") as server:
+        with connect(server.port()) as endless:
+            assert converse(endless, b"1\n") == b"1\n"
+            endless.sendall(b"100000000\n")
+            server.process.send_signal(signal.SIGTERM)
+            start = time.monotonic()
+            assert read(endless, 1) == b""
+            assert time.monotonic() - start > 2
+        assert server.end() == (0, "some requests were cut off\n")
+
+
 def files():
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in ("empty", "small", "big", "missing")]

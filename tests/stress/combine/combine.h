@@ -288,6 +288,8 @@ void step_choice(struct scene *s);   /* choices.c: selects are fair, channels ar
 void step_locks(struct scene *s);    /* locks.c: one owner at a time */
 void step_signals(struct scene *s);  /* meetings.c: events, waitgroups, once, barriers, conditions */
 void step_timers(struct scene *s);   /* timers.c */
+void step_scopes(struct scene *s);   /* scopes.c: children, failures, deadlines, cancels */
+void step_tasks(struct scene *s);    /* tasks.c: tasks and executors */
 void step_watches(struct scene *s);  /* watches.c */
 void step_hangups(struct scene *s);  /* hangups.c: weft_cancel_on_hangup */
 void step_stream(struct scene *s);   /* streams.c: bytes are conserved */

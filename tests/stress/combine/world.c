@@ -18,7 +18,8 @@ static const struct act acts[] = {
     {"stream", step_stream, false},    {"closing", step_closing, false}, {"reuse", step_reuse, false},
     {"swap", step_swap, false},        {"ready", step_ready, false},     {"service", step_service, false},
     {"files", step_files, false},      {"offload", step_offload, false}, {"fork", step_fork, true},
-    {"children", step_children, true}, {"hangups", step_hangups, false},
+    {"children", step_children, true}, {"hangups", step_hangups, false}, {"scopes", step_scopes, false},
+    {"tasks", step_tasks, false},
 };
 
 enum { ACTS = sizeof acts / sizeof acts[0] };

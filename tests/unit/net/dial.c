@@ -162,7 +162,7 @@ static void *all_are_silent(void *arg)
     clock_forward(1);
     CHECK_PTR(ends_soon(f), ==, ptr(-ETIMEDOUT));
     CHECK_INT(weft_cancel(g), ==, 0);
-    CHECK_PTR(ended(g), ==, ptr(-ECANCELED));
+    CHECK_PTR(ends_soon(g), ==, ptr(-ECANCELED)); /* to close its sockets may take a moment */
     CHECK_INT(weft_dial("127.0.0.1:1", WEFT_NOW), ==, -ECONNREFUSED);
     char to[32];
     snprintf(to, sizeof to, "127.0.0.1:%d", b.port);

@@ -226,6 +226,28 @@ TEST(no_fiber_begins_in_an_uncancellable_section)
     in_a_fiber(2, begins_after_such_fibers, NULL);
 }
 
+static void *asks_whether_it_is_cancelled(void *arg)
+{
+    CHECK(!weft_hook_cancelled());
+    CHECK_INT(weft_cancel(weft_fiber_current()), ==, 0);
+    CHECK(weft_hook_cancelled());
+    CHECK(!weft_hook_deaf(true));
+    CHECK(!weft_hook_cancelled());
+    CHECK(weft_hook_deaf(false));
+    CHECK_INT(weft_shield_begin(weft_in(AWAIT_SECONDS * WEFT_SEC)), ==, 0);
+    CHECK(!weft_hook_cancelled());
+    weft_shield_end();
+    CHECK(weft_hook_cancelled());
+    return arg;
+}
+
+TEST(a_wrapper_is_told_of_a_cancel_that_nothing_covers)
+{
+    CHECK(!weft_hook_cancelled()); /* a thread has none */
+    in_a_fiber(1, asks_whether_it_is_cancelled, NULL);
+}
+
 TESTS(sched_hooked, a_fiber_has_it_and_those_it_starts_inherit_it, one_fiber_does_not_set_it_for_another,
       a_plain_thread_sets_it_for_the_fibers_it_starts, who_waits_with_locks_is_told_of,
-      who_is_deaf_is_not_cancelled_until_it_listens, no_fiber_begins_in_an_uncancellable_section)
+      who_is_deaf_is_not_cancelled_until_it_listens, no_fiber_begins_in_an_uncancellable_section,
+      a_wrapper_is_told_of_a_cancel_that_nothing_covers)

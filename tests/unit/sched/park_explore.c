@@ -38,6 +38,7 @@ static void *leave_waiting(weft_fiber *f);
 
 #include "base/lock.c"    // NOLINT(bugprone-suspicious-include): compiled for the explorer
 #include "sched/pick.c"   // NOLINT(bugprone-suspicious-include)
+#include "sched/shield.c" // NOLINT(bugprone-suspicious-include)
 #include "sched/wait.c"   // NOLINT(bugprone-suspicious-include)
 #include "sched/worker.c" // NOLINT(bugprone-suspicious-include)
 
@@ -164,7 +165,7 @@ static void cancels_it(int self)
 {
     (void)self;
     cancelled = true;
-    CHECK_INT(weft_cancel(&fiber), ==, 0);
+    wf_cancel_alone(&fiber, WEFT_CAUSE_CALL);
 }
 
 /* A token that is left is one that no park has used. */

@@ -176,8 +176,7 @@ TEST(when_no_fiber_is_left_all_that_they_did_is_seen)
     weft_sched *s = running_sched(2);
     for (unsigned i = 1; i <= 100; i++) {
         CHECK_INT(weft_sched_go(s, NULL, NULL, writes_plainly, &written), ==, 0);
-        AWAIT(figures(s).ended == i);
-        CHECK_INT(weft_sched_run(s, WEFT_NOW), ==, 0);
+        AWAIT(weft_sched_run(s, WEFT_NOW) == 0); /* not figures(): its lock would order the two */
         CHECK_INT(written, ==, i);
     }
     end_sched(s);

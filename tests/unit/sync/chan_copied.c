@@ -292,10 +292,10 @@ static void *gives_up(void *arg)
     CHECK_INT(weft_chan_recv(words, &v, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_select(k, 2, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_chan_close(words), ==, 0);
-    CHECK_INT(weft_chan_recv(words, &v, WEFT_FOREVER), ==, -EPIPE);
-    CHECK_INT(weft_select(k, 2, WEFT_FOREVER), >=, 0);
+    CHECK_INT(weft_chan_recv(words, &v, WEFT_NOW), ==, -EPIPE);
+    CHECK_INT(weft_select(k, 2, WEFT_NOW), >=, 0);
     CHECK_INT(v, ==, 5);
-    CHECK_INT(wf_sys_held().n, ==, held.n);
+    CHECK_INT(wf_sys_held().n, ==, held.n + 1); /* the cause of its cancel, until it ends */
     return arg;
 }
 

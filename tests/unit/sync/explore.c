@@ -36,6 +36,7 @@ static void watch(const void *p);
 
 #include <weft/coro.h>
 #define wf_whoami() ((const void *)weft_coro_current())
+#define wf_whoami_here() wf_whoami()
 
 #include "sync/event.c" // NOLINT(bugprone-suspicious-include)
 #include "sync/sem.c"   // NOLINT(bugprone-suspicious-include)

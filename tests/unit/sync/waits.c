@@ -359,6 +359,12 @@ static void *waits_when_cancelled(void *arg)
     return waits(arg);
 }
 
+/* Whether a wait that goes through takes what the next one would need. */
+static bool has_used_up(const struct kind *k)
+{
+    return k->wait == sem_wait;
+}
+
 static void *every_kind_open(void *arg)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -371,7 +377,9 @@ static void *every_kind_open(void *arg)
             weft_fiber *f = go(waits_when_cancelled, &w);
             CHECK_INT(weft_cancel(f), ==, 0);
             ended(f);
-            CHECK_INT(w.rc, ==, 0);
+            CHECK_INT(w.rc, ==, d == 0 ? 0 : -ECANCELED);
+            ended(go(waits, &w)); /* in a fiber that was not cancelled */
+            CHECK_INT(w.rc, ==, d == 0 && has_used_up(k) ? -EAGAIN : 0);
         }
         if (test_has_failed())
             test_failed(__FILE__, __LINE__, "kind: %s", k->name);
@@ -379,7 +387,7 @@ static void *every_kind_open(void *arg)
     return arg;
 }
 
-TEST(what_is_there_is_had_although_cancelled_and_late)
+TEST(what_is_there_is_had_although_late_and_with_weft_now_although_cancelled)
 {
     in_a_fiber(1, every_kind_open, NULL);
 }
@@ -601,6 +609,6 @@ TEST(a_dump_can_tell_what_is_waited_for)
 
 TESTS(sync_waits, now_never_waits_and_is_eagain, a_deadline_in_the_past_is_etimedout,
       a_deadline_ends_the_wait_and_never_early, a_cancel_ends_the_wait_with_ecanceled,
-      what_is_there_is_had_although_cancelled_and_late, who_gives_up_leaves_nothing_behind,
+      what_is_there_is_had_although_late_and_with_weft_now_although_cancelled, who_gives_up_leaves_nothing_behind,
       fibers_and_threads_wake_each_other, a_fiber_on_a_shared_stack_waits_as_others_do,
       an_object_on_a_shared_stack_is_refused_in_debug_builds, null_is_einval, a_dump_can_tell_what_is_waited_for)

@@ -1,0 +1,56 @@
+/*
+ * sched/defer.c: see defer.h.
+ */
+#include "sched/defer.h"
+
+#include "base/errno.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "sched/slice.h"
+
+struct wf_defer {
+    struct wf_defer *next;
+    const struct wf_scope *scope; /* NULL: it belongs to the fiber */
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+int weft_defer(void (*fn)(void *arg), void *arg)
+{
+    wf_slice_here();
+    weft_fiber *f = wf_thread_now()->fiber;
+    if (!fn)
+        return -EINVAL;
+    if (!f)
+        return -ENXIO;
+    struct wf_extra *x = wf_extra(f);
+    struct wf_defer *d = x ? wf_sys_malloc(sizeof *d) : NULL;
+    if (!d)
+        return -ENOMEM;
+    *d = (struct wf_defer){.next = x->defers, .scope = x->open, .fn = fn, .arg = arg};
+    x->defers = d;
+    return 0;
+}
+
+bool wf_defers_has(const struct wf_extra *x, const struct wf_scope *s)
+{
+    return x->defers && x->defers->scope == s;
+}
+
+void wf_defers_run(weft_fiber *f, const struct wf_scope *s)
+{
+    struct wf_extra *x = f->extra;
+    bool shielded = f->deaf & (WF_DEAF_SHIELD | WF_DEAF_SHIELDS);
+    if (!shielded)
+        weft_shield_begin(weft_in(WEFT_DEFER_TIME)); /* needs no memory: no other shield is open */
+    while (x->defers && (!s || x->defers->scope == s)) {
+        struct wf_defer *d = x->defers;
+        void (*fn)(void *) = d->fn;
+        void *arg = d->arg;
+        x->defers = d->next; /* before the call: fn may end the fiber, or add others */
+        wf_sys_free(d);
+        fn(arg);
+    }
+    if (!shielded)
+        weft_shield_end();
+}

@@ -1,0 +1,39 @@
+/*
+ * sched/dump_scopes.h: the scopes that a dump shows, and whose children are in them; copied while the pool is locked.
+ *
+ * A fiber that has opened a scope has the bit WF_OPENED until it ends, and clears it under the pool's lock. So a walk
+ * through the pool, which holds that lock, may look at the fiber's extra.
+ */
+#ifndef WF_SCHED_DUMP_SCOPES_H
+#define WF_SCHED_DUMP_SCOPES_H
+
+#include "fiber/extra.h"
+
+enum { WF_DUMP_TEXT = 64 };
+
+/* A scope that was open. */
+struct wf_scope_line {
+    uint64_t owner; /* the fiber's id */
+    const char *site;
+    int64_t due;
+    size_t live;            /* its children, */
+    size_t first, children; /* and those of them whose ids are in wf_dump_scopes.child */
+    bool stopping;
+    char name[WF_NAME_BYTES];
+    char cause[WF_DUMP_TEXT]; /* "": it is not cancelled */
+};
+
+struct wf_dump_scopes {
+    struct wf_scope_line *line;
+    uint64_t *child; /* ids, those of one scope after the other */
+    size_t count, room, children, child_room;
+};
+
+/* Called for each fiber in a walk: copies its scopes, or only counts if there is no room. */
+void wf_dump_look_at_scopes(struct wf_dump_scopes *to, weft_fiber *f);
+
+/* Room for what was counted, and some more. False: no memory. Then counts anew. */
+bool wf_dump_make_room(struct wf_dump_scopes *to);
+void wf_dump_drop_scopes(struct wf_dump_scopes *of);
+
+#endif

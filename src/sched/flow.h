@@ -1,0 +1,88 @@
+/*
+ * sched/flow.h: a flow is what runs on a stack on behalf of an executor: a task, or a plain function. src/task makes
+ * flows. This layer lets a cancel end the waits of a task that is not a fiber.
+ *
+ * A flow is found from its stack: the record of the innermost base coroutine (coro/mount.h) points to it. On a thread's
+ * own stack there is no such coroutine, and the thread points to the flow. So a flow moves with its stack from thread
+ * to thread, and a switch need not save it.
+ *
+ * Cancelling. The canceller takes the lock, sets `cancelled` and wakes up the thread that waits in `sleeper`, or polls
+ * beside `wake`. The waiting thread puts its sleeper there and then looks at `cancelled`, and takes the sleeper
+ * back under the same lock: so the canceller never touches a sleeper that is gone.
+ */
+#ifndef WF_SCHED_FLOW_H
+#define WF_SCHED_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/thread.h"
+#include "fiber/extra.h"
+
+struct weft_coro;
+struct weft_executor;
+struct weft_task;
+struct wf_sleeper;
+
+struct wf_flow {
+    struct wf_flow *outer;          /* the flow that it interrupts on the same stack, or NULL. owner: the flow */
+    struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
+    struct weft_task *task;         /* const; NULL: it is a plain function */
+    bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
+    bool blocks;   /* const, but for a child that is alone: no thread could resume it, so an await blocks its thread */
+    uint32_t deaf; /* its waits are not to be cancelled, so many times over. owner: the flow */
+    uint32_t stopping;  /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
+    uint32_t cancelled; /* atomic: set under the lock, after `cause` */
+    struct wf_lock lock;
+    struct wf_cause cause;      /* of the first cancel. guarded by: lock */
+    struct wf_sleeper *sleeper; /* its thread waits in it, or NULL. guarded by: lock */
+    int wake;                   /* the eventfd that its thread polls beside others, plus 1; 0: none. guarded by: lock */
+};
+
+/* The innermost base coroutine of the caller's stack; NULL: a thread's own stack. */
+struct weft_coro *wf_flow_base(const struct wf_thread *t);
+
+/* The innermost flow of the caller, or NULL. */
+struct wf_flow *wf_flow_now(void);
+
+/* The innermost flow that is a task, or NULL. */
+struct wf_flow *wf_flow_task(void);
+
+/* Calls see(flow, arg) for all flows of the calling thread, from the innermost on, until it returns true: that flow. */
+struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg);
+
+/* `flow` runs on the caller's stack from here on; and no longer. They nest. */
+void wf_flow_enter(struct wf_flow *flow);
+void wf_flow_leave(struct wf_flow *flow);
+
+/* Whether the calling thread (in a fiber: that fiber) is inside a function or a task of this executor. */
+bool wf_flow_is_inside(const struct weft_executor *executor);
+
+/* Identifies the caller until it returns: its base coroutine, or its thread. */
+const void *wf_flow_identity(void);
+
+static inline bool wf_flow_is_cancelled(const struct wf_flow *flow)
+{
+    return wf_load(&flow->cancelled);
+}
+
+/* Marks it as cancelled; the first cause counts. Any thread. The flow must be there until it returns. */
+void wf_flow_cancel(struct wf_flow *flow, const struct wf_cause *why);
+
+/* Why the caller's task is cancelled, if it is a task and not a fiber. kind 0: it is not. */
+struct wf_cause wf_flow_cause(void);
+
+/* The flow whose cancel ends waits of the calling thread now, or NULL. */
+struct wf_flow *wf_flow_cancellable(void);
+
+/* Around a wait in `sleeper`, which is WAITING when it begins. Begin is false if the flow was cancelled before. */
+bool wf_flow_wait_begin(struct wf_flow *flow, struct wf_sleeper *sleeper);
+void wf_flow_wait_end(struct wf_flow *flow);
+
+/* Around a poll beside the eventfd `wake`. Begin is false if the flow was cancelled before. */
+bool wf_flow_poll_begin(struct wf_flow *flow, int wake);
+void wf_flow_poll_end(struct wf_flow *flow);
+
+#endif

@@ -1,0 +1,369 @@
+/*
+ * task/executor.c: the calls of weft/executor.h that are the same for all executors; see executor.h. Any thread.
+ *
+ * No lock is held while a function of the table, or of the program, is called.
+ */
+#include "task/executor.h"
+
+#include "base/errno.h"
+#include "base/options.h"
+#include "base/sys.h"
+#include "sched/slice.h"
+#include "task/task.h"
+
+#define FIRST_SIZE sizeof(weft_executor_ops)
+#define KNOWN_FLAGS WEFT_EXECUTOR_SERIAL
+
+/* A plain function. */
+struct call {
+    struct wf_work work;
+    struct wf_flow flow;
+    uint32_t refs; /* atomic */
+    void (*fn)(void *);
+    void *arg;
+};
+
+static void let_go(weft_executor *x)
+{
+    if (wf_add(&x->refs, (uint32_t)-1) != 1) /* pairs with the others that let go */
+        return;
+    wf_executor_unlist(x);
+    if (x->ops.free)
+        x->ops.free(x->self);
+    wf_sys_free(x);
+}
+
+int wf_executor_make(weft_executor **out, const weft_executor_ops *ops, void *self, bool has_threads)
+{
+    weft_executor *x = wf_sys_malloc(sizeof *x);
+    if (!x) {
+        if (ops->free)
+            ops->free(self);
+        return -ENOMEM;
+    }
+    *x = (weft_executor){.ops = *ops, .self = self, .has_threads = has_threads, .refs = 1, .forks = wf_forks};
+    wf_executor_list(x);
+    *out = x;
+    return 0;
+}
+
+int weft_executor_new(weft_executor **out, const weft_executor_ops *ops, void *self)
+{
+    wf_slice_here();
+    weft_executor_ops mine;
+    if (!out || !ops || wf_options_read(&mine, sizeof mine, ops, FIRST_SIZE) != 0 || !mine.execute ||
+        mine.flags & ~(unsigned)KNOWN_FLAGS)
+        return -EINVAL;
+    void (*release)(void *) = mine.free;
+    mine.free = NULL; /* on failure self stays the caller's */
+    weft_executor *x;
+    int rc = wf_executor_make(&x, &mine, self, false);
+    if (rc != 0)
+        return rc;
+    x->ops.free = release;
+    *out = x;
+    return 0;
+}
+
+const char *weft_executor_name(const weft_executor *x)
+{
+    return x && x->ops.name ? x->ops.name : "";
+}
+
+/* Closes the table if no work is left. Called with the lock, and releases it. */
+static void close_table(weft_executor *x)
+{
+    bool mine = x->closed && !x->works && !x->table_closed;
+    x->table_closed |= mine;
+    wf_unlock(&x->lock);
+    if (!mine)
+        return;
+    if (x->ops.close)
+        x->ops.close(x->self);
+    struct wf_waiter *won = NULL;
+    wf_lock(&x->lock);
+    x->over = true;
+    for (struct wf_waiter *w; (w = wf_waiters_win_first(&x->joiners, 0)) != NULL;) {
+        w->next = won;
+        won = w;
+    }
+    wf_unlock(&x->lock);
+    while (won) {
+        struct wf_waiter *next = won->next; /* `won` is gone when its owner goes on */
+        wf_ready(won->who);
+        won = next;
+    }
+}
+
+static void unlink_work(struct wf_work *work)
+{
+    *work->link = work->next;
+    if (work->next)
+        work->next->link = work->link;
+}
+
+/* Called with the lock, and releases it. */
+static void end_work(struct wf_work *work)
+{
+    weft_executor *x = work->on;
+    unlink_work(work);
+    close_table(x);
+    work->kind->let_go(work);
+    let_go(x);
+}
+
+void wf_executor_over(struct wf_work *work)
+{
+    if (wf_executor_is_lost(work->on))
+        return; /* its lock may be held by a thread that is in the parent */
+    wf_lock(&work->on->lock);
+    end_work(work);
+}
+
+/* The table calls a work for the first time. */
+static void begin(void *arg)
+{
+    struct wf_work *work = arg;
+    weft_executor *x = work->on;
+    wf_lock(&x->lock);
+    enum wf_work_state was = work->state;
+    if (was == WF_WORK_QUEUED)
+        work->state = WF_WORK_BEGUN;
+    else if (was == WF_WORK_DROPPING)
+        work->state = WF_WORK_CALLED;
+    wf_unlock(&x->lock);
+    if (was == WF_WORK_QUEUED)
+        work->kind->run(work);
+    else if (was == WF_WORK_DROPPED)
+        wf_executor_over(work);
+}
+
+/* The table has refused a work. 0: a close has ended it meanwhile. */
+static int refused(struct wf_work *work, int why)
+{
+    weft_executor *x = work->on;
+    wf_lock(&x->lock);
+    enum wf_work_state was = work->state;
+    if (was == WF_WORK_DROPPING) {
+        work->state = WF_WORK_CALLED; /* the thread that closes ends it */
+        wf_unlock(&x->lock);
+    } else {
+        end_work(work);
+    }
+    return was == WF_WORK_QUEUED ? why : 0;
+}
+
+int wf_executor_begin(struct wf_work *work)
+{
+    weft_executor *x = work->on;
+    if (wf_executor_is_lost(x))
+        return -ESHUTDOWN;
+    wf_lock(&x->lock);
+    if (x->closed) {
+        wf_unlock(&x->lock);
+        return -ESHUTDOWN;
+    }
+    work->state = WF_WORK_QUEUED;
+    work->next = x->works;
+    work->link = &x->works;
+    if (work->next)
+        work->next->link = &work->next;
+    x->works = work;
+    wf_add(&x->refs, 1);
+    wf_unlock(&x->lock);
+    work->kind->hold(work); /* for the executor */
+    work->kind->hold(work); /* for this call: the work may be over before we look at it */
+    int rc = x->ops.execute(x->self, begin, work);
+    if (rc < 0)
+        rc = refused(work, rc);
+    work->kind->let_go(work);
+    return rc < 0 ? rc : 0;
+}
+
+static void release_call(struct wf_work *work)
+{
+    struct call *c = (struct call *)work;
+    if (wf_add(&c->refs, (uint32_t)-1) == 1) /* pairs with the others that let go */
+        wf_sys_free(c);
+}
+
+static void hold_call(struct wf_work *work)
+{
+    wf_add(&((struct call *)work)->refs, 1);
+}
+
+static void run_call(struct wf_work *work)
+{
+    struct call *c = (struct call *)work;
+    wf_flow_enter(&c->flow);
+    c->fn(c->arg);
+    wf_flow_leave(&c->flow);
+    wf_executor_over(work);
+}
+
+static void nothing(struct wf_work *work)
+{
+    (void)work;
+}
+
+static void drop_call(struct wf_work *work, struct wf_resumes *list)
+{
+    (void)work, (void)list;
+}
+
+int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
+{
+    static const struct wf_work_kind kind = {.run = run_call,
+                                             .drop = drop_call,
+                                             .cancel = nothing,
+                                             .hold = hold_call,
+                                             .let_go = release_call,
+                                             .flow = offsetof(struct call, flow)};
+    wf_slice_here();
+    if (!x || !fn)
+        return -EINVAL;
+    struct call *c = wf_sys_malloc(sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    *c = (struct call){.work = {.kind = &kind, .on = x}, .flow = {.executor = x}, .refs = 1, .fn = fn, .arg = arg};
+    int rc = wf_executor_begin(&c->work);
+    release_call(&c->work);
+    return rc;
+}
+
+/* Ends works that have not begun, and cancels works that have. The list holds a reference to each work. */
+static void end_works(weft_executor *x, struct wf_work *first)
+{
+    struct wf_resumes list = {.end = &list.first}; /* tasks that may wait for the executor's end */
+    for (struct wf_work *work = first, *next; work; work = next) {
+        next = work->next_closed;
+        wf_lock(&x->lock);
+        bool drops = work->state == WF_WORK_DROPPING || work->state == WF_WORK_CALLED;
+        wf_unlock(&x->lock);
+        if (drops) {
+            work->kind->drop(work, &list);
+            wf_lock(&x->lock);
+            bool called = work->state == WF_WORK_CALLED;
+            work->state = WF_WORK_DROPPED;
+            wf_unlock(&x->lock);
+            if (called)
+                wf_executor_over(work);
+        } else {
+            work->kind->cancel(work);
+        }
+        work->kind->let_go(work);
+    }
+    wf_task_run_all(&list);
+}
+
+/* Lists all works, oldest first, and holds each. Works that have not begun never will. Called with the lock. */
+static struct wf_work *take_works(weft_executor *x)
+{
+    struct wf_work *first = NULL;
+    for (struct wf_work *work = x->works; work; work = work->next) { /* the newest first */
+        if (work->state == WF_WORK_QUEUED)
+            work->state = WF_WORK_DROPPING;
+        work->kind->hold(work);
+        work->next_closed = first;
+        first = work;
+    }
+    return first;
+}
+
+int weft_executor_close(weft_executor *x, bool drain)
+{
+    wf_slice_here();
+    if (!x)
+        return -EINVAL;
+    if (wf_executor_is_lost(x))
+        return -EALREADY;
+    struct wf_work *works = NULL;
+    wf_lock(&x->lock);
+    if (x->closed && (drain || x->dropped)) {
+        wf_unlock(&x->lock);
+        return -EALREADY;
+    }
+    wf_store(&x->closed, true);
+    if (!drain) {
+        x->dropped = true;
+        works = take_works(x);
+    }
+    wf_add(&x->refs, 1);
+    close_table(x);
+    end_works(x, works);
+    let_go(x);
+    return 0;
+}
+
+/* Waits until the table is closed. */
+static int wait_until_over(weft_executor *x, weft_time deadline)
+{
+    struct wf_sleeper own, *me = wf_sleeper(&own);
+    wf_lock(&x->lock);
+    if (x->over || wf_time_is_now(deadline)) {
+        bool over = x->over;
+        wf_unlock(&x->lock);
+        return over ? 0 : -EAGAIN;
+    }
+    wf_waiters_add(&x->joiners, &me->node, me);
+    int rc = wf_wait_unlocking(me, "executor", &x->lock, deadline);
+    if (rc < 0) {
+        wf_lock(&x->lock);
+        wf_waiters_remove(&x->joiners, &me->node);
+        wf_unlock(&x->lock);
+    }
+    return rc;
+}
+
+/* Inside a function or a task of it; or in a task on noop, or an at_exit, that its own thread runs afterwards. */
+static bool is_inside(const weft_executor *x)
+{
+    const struct wf_thread *me = wf_thread_now();
+    return wf_flow_is_inside(x) || (x->has_threads && !me->fiber && me->crew == x->self);
+}
+
+int weft_executor_join(weft_executor *x, weft_time deadline)
+{
+    wf_slice_here();
+    if (!x)
+        return -EINVAL;
+    if (wf_executor_is_lost(x))
+        return 0;
+    if (is_inside(x))
+        return -EDEADLK;
+    if (wf_cancel_point(wf_thread_now()->fiber, deadline))
+        return -ECANCELED;
+    int rc = wait_until_over(x, deadline);
+    return rc == 0 && x->ops.join ? x->ops.join(x->self, deadline) : rc;
+}
+
+void wf_executor_abandon(weft_executor *x)
+{
+    weft_executor_close(x, false);
+    let_go(x);
+}
+
+/* A join that a cancel of the caller does not end. */
+static void join_deaf(weft_executor *x)
+{
+    weft_fiber *f = wf_thread_now()->fiber;
+    struct wf_flow *flow = f ? NULL : wf_flow_cancellable();
+    bool was = f && wf_section_begin(f);
+    if (flow)
+        flow->deaf++;
+    weft_executor_join(x, WEFT_FOREVER);
+    if (flow)
+        flow->deaf--;
+    if (f)
+        wf_section_end(f, was);
+}
+
+int weft_executor_free(weft_executor *x)
+{
+    if (!x)
+        return 0;
+    weft_executor_close(x, false);
+    join_deaf(x); /* fails inside the executor: then the thread that ends its last work releases it */
+    let_go(x);
+    return 0;
+}

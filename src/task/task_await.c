@@ -1,0 +1,236 @@
+/*
+ * task/task_await.c: waiting for one task; see weft/task.h. Tasks, fibers and any thread.
+ *
+ * Rings. A task that waits stores the awaited task in `awaits`. Before it waits, it follows these pointers from the
+ * task that it is about to await. If it comes back to itself, no task of that ring could ever go on. One lock guards
+ * the `awaits` of all tasks; only tasks that have to wait take it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/errno.h"
+#include "coro/coro.h"
+#include "sched/slice.h"
+#include "task/task.h"
+
+static struct wf_lock rings; /* guards weft_task.awaits */
+
+bool wf_await_is_cancelled(const struct wf_flow *flow, weft_time deadline)
+{
+    if (flow && flow->suspends)
+        return wf_flow_is_cancelled(flow) && !wf_time_is_now(deadline);
+    return wf_cancel_point(wf_thread_now()->fiber, deadline);
+}
+
+int wf_await_result(weft_task *t, void **value)
+{
+    if (wf_unlikely(t->code != 0)) {
+        weft_task *me = weft_task_current();
+        wf_store(&t->looked, 1);
+        if (me && me != t)
+            wf_task_pass_on(me, t);
+        return t->code;
+    }
+    if (value)
+        *value = wf_load(&t->value); /* NULL once it was taken */
+    return 0;
+}
+
+/* Whether the calling thread would wait for a task that only this thread can run. */
+static bool needs_this_thread(const weft_task *t)
+{
+    const struct wf_thread *me = wf_thread_now();
+    const weft_executor *x = t->work.on;
+    if (me->fiber)
+        return false;
+    if (x && !x->is_sched)
+        return x->ops.flags & WEFT_EXECUTOR_SERIAL && wf_flow_is_inside(x);
+    return me->worker && me->worker->solo && !x && t->on_sched == me->worker->sched;
+}
+
+bool wf_await_suspends(const struct wf_flow *flow)
+{
+    return flow && flow->suspends && !flow->blocks;
+}
+
+int wf_await_refused(const struct wf_flow *flow, weft_task *t)
+{
+    weft_task *me = flow ? flow->task : NULL;
+    if (t->forks != wf_forks)
+        return -ESRCH;
+    if (me == t) {
+        wf_task_note(me, -EDEADLK, "%s awaits itself", me->name ? me->name : "the task");
+        return -EDEADLK;
+    }
+    return !wf_await_suspends(flow) && needs_this_thread(t) ? -EDEADLK : 0;
+}
+
+static const char *name_of(const weft_task *t)
+{
+    return t->name ? t->name : "a task";
+}
+
+/* Writes a text that names the ring, from `me` over `t` back to `me`. Called with the lock `rings`. */
+static void describe_ring(const weft_task *me, const weft_task *t, char *text, size_t room)
+{
+    size_t n = (size_t)snprintf(text, room, "%s awaits %s", name_of(me), name_of(t));
+    for (const weft_task *next = t->awaits; next && n < room; next = next->awaits) {
+        n += (size_t)snprintf(text + n, room - n, ", which awaits %s", name_of(next));
+        if (next == me)
+            return;
+    }
+}
+
+/* `me` begins to wait for t: 0, or -EDEADLK. */
+static int enter_ring(weft_task *me, weft_task *t)
+{
+    char text[256] = "";
+    wf_lock(&rings);
+    const weft_task *next = t;
+    while (next && next != me)
+        next = next->awaits;
+    if (next)
+        describe_ring(me, t, text, sizeof text);
+    else
+        me->awaits = t;
+    wf_unlock(&rings);
+    if (next)
+        wf_task_note(me, -EDEADLK, "%s", text);
+    return next ? -EDEADLK : 0;
+}
+
+static void leave_ring(weft_task *me)
+{
+    wf_lock(&rings);
+    me->awaits = NULL;
+    wf_unlock(&rings);
+}
+
+/* A coroutine's wait for one task. */
+struct one {
+    struct wf_await await;
+    weft_task *task, *me;
+};
+
+static bool link_one(struct wf_await *a, struct wf_sleeper *sleeper, weft_task *me)
+{
+    weft_task *t = ((struct one *)a)->task;
+    (void)sleeper;
+    wf_lock(&t->lock);
+    bool waits = wf_load(&t->state) != WF_TASK_ENDED;
+    if (waits) {
+        me->coro.node = (struct wf_waiter){.data = me, .index = WF_AWAITS_ONE};
+        wf_waiters_add(&t->waiters, &me->coro.node, NULL);
+    }
+    wf_unlock(&t->lock);
+    return waits;
+}
+
+static void unlink_one(struct wf_await *a)
+{
+    struct one *one = (struct one *)a;
+    wf_lock(&one->task->lock);
+    wf_waiters_remove(&one->task->waiters, &one->me->coro.node);
+    wf_unlock(&one->task->lock);
+}
+
+static int wait_suspended(weft_task *me, weft_task *t, weft_time deadline)
+{
+    struct one one = {.await = {link_one, unlink_one}, .task = t, .me = me};
+    me->coro.node.prev = &me->coro.node; /* not linked */
+    return wf_task_suspend(me, &one.await, deadline);
+}
+
+/* A fiber, or a thread. Inline: a return that follows a switch is mispredicted. */
+static inline __attribute__((always_inline)) int wait_blocked(weft_task *t, weft_time deadline)
+{
+    struct wf_sleeper own, *me = wf_sleeper(&own);
+    wf_lock(&t->lock);
+    if (wf_load(&t->state) == WF_TASK_ENDED) {
+        wf_unlock(&t->lock);
+        return 0;
+    }
+    me->node.index = WF_AWAITS_ONE;
+    wf_waiters_add(&t->waiters, &me->node, me);
+    int rc = wf_wait_unlocking(me, "task", &t->lock, deadline);
+    if (rc < 0) {
+        wf_lock(&t->lock);
+        wf_waiters_remove(&t->waiters, &me->node);
+        wf_unlock(&t->lock);
+    }
+    return rc;
+}
+
+/* Waits for the end of a task: 0, or await's own failure. */
+static int wait_for(weft_task *t, struct wf_flow *flow, weft_time deadline)
+{
+    int rc = wf_await_refused(flow, t);
+    if (rc != 0)
+        return rc;
+    weft_task *me = flow ? flow->task : NULL;
+    if (me && (rc = enter_ring(me, t)) != 0)
+        return rc;
+    rc = wf_await_suspends(flow) ? wait_suspended(me, t, deadline) : wait_blocked(t, deadline);
+    if (me)
+        leave_ring(me);
+    if (rc == -ETIMEDOUT && wf_task_has_ended(t))
+        rc = 0;
+    return rc;
+}
+
+/* A fiber that is not inside a task awaits a task that has not ended: most awaits. */
+static inline bool is_plain(const struct wf_thread *me, const weft_task *t, weft_time deadline)
+{
+    const weft_fiber *f = me->fiber;
+    return f && me->current == f->coro && !f->coro->user && wf_load(&t->state) < WF_TASK_ENDING &&
+           t->forks == wf_forks && !wf_time_is_now(deadline);
+}
+
+int weft_task_await(weft_task *t, void **value, weft_time deadline)
+{
+    if (wf_unlikely(!t))
+        return -EINVAL;
+    const struct wf_thread *thread = wf_slice_enter_as();
+    if (wf_likely(is_plain(thread, t, deadline))) {
+        if (wf_cancel_point(thread->fiber, deadline))
+            return -ECANCELED;
+        int rc = wait_blocked(t, deadline);
+        return rc == 0 || (rc == -ETIMEDOUT && wf_task_has_ended(t)) ? wf_await_result(t, value) : rc;
+    }
+    struct wf_flow *flow = wf_flow_task();
+    if (wf_unlikely(wf_load(&t->state) == WF_TASK_ENDING) && wf_task_is_readable(t))
+        return wf_await_result(t, value); /* in a callback of the task */
+    if (wf_await_is_cancelled(flow, deadline))
+        return -ECANCELED;
+    if (wf_task_has_ended(t))
+        return wf_await_result(t, value);
+    if (wf_time_is_now(deadline))
+        return -EAGAIN;
+    int rc = wait_for(t, flow, deadline);
+    return rc == 0 ? wf_await_result(t, value) : rc;
+}
+
+/* In the child of a fork: a task that goes on. No other thread uses it, and it is nobody's child, as a fiber there. */
+static bool keep(struct wf_flow *flow, const void *arg)
+{
+    weft_task *t = flow->task;
+    (void)arg;
+    if (t) {
+        flow->lock = (struct wf_lock){0};
+        t->lock = (struct wf_lock){0};
+        t->waiters = (struct wf_waiters){NULL, NULL};
+        t->cancellers = t->in_walk = 0;
+        t->child.scope = NULL;
+        t->forks = wf_forks;
+        flow->blocks = flow->executor && flow->executor->has_threads;
+    }
+    return false;
+}
+
+/* The tasks that the thread which forked is in go on. Nobody else waits for anything. */
+void wf_task_in_child(void)
+{
+    rings = (struct wf_lock){0};
+    wf_flow_find(keep, NULL);
+    wf_task_deadline_in_child();
+}

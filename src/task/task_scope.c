@@ -1,0 +1,102 @@
+/*
+ * task/task_scope.c: a task as the child of a scope (sched/family.h), and the context values that a task inherits.
+ *
+ * A scope treats every task as a child that is not a fiber, whatever the task runs on. The scope's cancel takes a
+ * reference to the task under the family's lock. It cancels the task afterwards, without a lock, because a task on noop
+ * continues in that call.
+ */
+#include "base/errno.h"
+#include "base/thread.h"
+#include "coro/coro.h"
+#include "sched/family.h"
+#include "task/scope.h"
+#include "task/task.h"
+
+static weft_task *task_of(struct wf_child *c)
+{
+    return (weft_task *)((char *)c - offsetof(weft_task, child));
+}
+
+static bool hold(struct wf_child *c)
+{
+    weft_task *t = task_of(c);
+    if (wf_exchange(&t->in_walk, 1u) != 0)
+        return false;
+    wf_task_hold(t); /* the task is in its scope's list, so it is still alive */
+    return true;
+}
+
+static void cancel(struct wf_child *c, const struct wf_cause *why)
+{
+    weft_task *t = task_of(c);
+    wf_store(&t->in_walk, 0);
+    wf_task_cancel(t, why);
+    wf_task_let_go(t);
+}
+
+static bool stop(struct wf_child *c)
+{
+    weft_task *t = task_of(c);
+    if (wf_exchange(&t->flow.stopping, 1u) != 0)
+        return false;
+    wf_task_hold(t); /* it is in its scope's list, so it is there */
+    return true;
+}
+
+static weft_fiber *stopped_fiber(struct wf_child *c)
+{
+    return wf_task_keep_fiber(task_of(c));
+}
+
+static void let_go(struct wf_child *c, weft_fiber *f)
+{
+    weft_task *t = task_of(c);
+    if (f)
+        wf_task_release_fiber(t);
+    wf_task_let_go(t);
+}
+
+bool wf_task_is_child_of(const struct wf_scope *s)
+{
+    const weft_task *me = weft_task_current();
+    return me && me->child.scope == s;
+}
+
+int wf_task_join_scope(weft_task *t, weft_scope *scope)
+{
+    static const struct wf_child_ops ops = {hold, cancel, stop, stopped_fiber, let_go};
+    struct wf_scope *s = wf_scope_of(scope);
+    int rc = wf_scope_may_go(s, wf_thread_now()->fiber);
+    if (rc != 0)
+        return rc;
+    struct wf_lock *lock = &s->owner->extra->lock;
+    wf_lock(lock);
+    if (!wf_scope_takes_children(s))
+        rc = -ECANCELED;
+    else if (s->live >= s->at_once)
+        rc = -EAGAIN;
+    if (rc == 0) {
+        t->child = (struct wf_child){.ops = &ops};
+        wf_child_link(s, &t->child);
+        t->flow.stopping = s->stopping || wf_load(&s->owner->sleeper.bits) & WF_STOPPING;
+    }
+    wf_unlock(lock);
+    return rc;
+}
+
+void wf_task_leave_scope(weft_task *t, int code, bool cancelled)
+{
+    weft_failure who = {.code = code, .site = "weft_task_start"};
+    wf_store(&t->looked, 1); /* the scope has seen the failure */
+    wf_child_end(&t->child, code, cancelled, &who);
+}
+
+int wf_task_move_context(weft_task *t)
+{
+    struct wf_extra *x = wf_extra(wf_thread_now()->fiber);
+    if (!x)
+        return -ENOMEM;
+    x->context = t->context;
+    t->context = NULL;
+    return 0;
+}

@@ -1,0 +1,266 @@
+/*
+ * Scopes under load: trees of children that wait, fail, cancel, stop, shield themselves and open scopes with deadlines of
+ * their own, at random. No child is alive after the close of its scope, every child runs exactly once, every clean-up
+ * handler runs exactly once, and a scope's result agrees with what its children did.
+ *
+ * WEFT_SEED repeats a run; WEFT_CHILDREN says how many children each number of workers has in all.
+ */
+#include <stdlib.h>
+
+#include <weft/chan.h>
+#include <weft/scope.h>
+#include <weft/sync.h>
+
+#include "base/sanitizer.h"
+#include "unit/sched/ground.h"
+
+enum { CHILDREN = WF_VALGRIND ? 2000 : TEST_EMULATED ? 5000 : 30000, DEEPEST = 4 };
+
+/* What all fibers of a run share. */
+static struct {
+    int64_t left;                                  /* children that may still be started. atomic */
+    int64_t begun, ended;                          /* atomic */
+    int64_t deferred, cleaned;                     /* atomic */
+    int64_t timed_out, failed, cancelled, refused; /* results of scopes. atomic */
+    weft_chan *chan;
+    weft_mutex mutex;
+} run;
+
+static void count(int64_t *n)
+{
+    __atomic_add_fetch(n, 1, __ATOMIC_ACQ_REL);
+}
+
+static int64_t read_count(const int64_t *n)
+{
+    return __atomic_load_n(n, __ATOMIC_ACQUIRE);
+}
+
+/* A node of a tree: one scope that its fiber opens. In the frame of that fiber. */
+struct node {
+    weft_scope scope;
+    uint64_t random; /* atomic: its children draw from it too */
+    int depth;
+    int64_t alive; /* children that have begun and not ended. atomic */
+};
+
+static uint64_t draw(struct node *n)
+{
+    uint64_t state = __atomic_add_fetch(&n->random, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
+    state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+    state = (state ^ state >> 27) * 0x94d049bb133111ebu;
+    return state ^ state >> 31;
+}
+
+static int tree(uint64_t seed, int depth);
+
+static void cleans(void *arg)
+{
+    (void)arg;
+    count(&run.cleaned);
+}
+
+static void cleans_after_a_wait(void *arg)
+{
+    CHECK_INT(weft_sleep(WEFT_US), ==, 0);
+    cleans(arg);
+}
+
+/* A wait of some kind; how it ended. */
+static int wait_somehow(uint64_t chance)
+{
+    int rc = 0, value = 0;
+    switch (chance % 7) {
+    case 0:
+        return weft_sleep((weft_span)(chance >> 8) % (50 * WEFT_US));
+    case 1:
+        return weft_chan_send(run.chan, &value, weft_in(20 * WEFT_US));
+    case 2:
+        return weft_chan_recv(run.chan, &value, weft_in(20 * WEFT_US));
+    case 3:
+        rc = weft_mutex_lock(&run.mutex, WEFT_FOREVER);
+        if (rc != 0)
+            return rc;
+        weft_yield();
+        weft_mutex_unlock(&run.mutex);
+        return 0;
+    case 4:
+        CHECK_INT(weft_shield_begin(weft_in(30 * WEFT_US)), ==, 0);
+        rc = weft_sleep(10 * WEFT_US);
+        weft_shield_end();
+        return rc;
+    default:
+        weft_yield();
+        return 0;
+    }
+}
+
+static int acts(struct node *n)
+{
+    uint64_t chance = draw(n);
+    switch (chance % 16) {
+    case 0:
+        return -EIO;
+    case 1:
+        weft_scope_cancel(&n->scope, -EINTR, "by a child");
+        return 0;
+    case 2:
+        weft_scope_stop(&n->scope, (weft_span)(chance >> 8) % (100 * WEFT_US));
+        return 0;
+    case 3:
+        return weft_sleep_until(weft_in(WEFT_MS));
+    case 4:
+        return weft_event_wait(weft_stop_event(), weft_in(100 * WEFT_US)) == -ECANCELED ? -ECANCELED : 0;
+    case 5:
+    case 6:
+        return n->depth < DEEPEST ? tree(draw(n), n->depth + 1) : 0;
+    case 7:
+        if (weft_defer(chance & 16 ? cleans : cleans_after_a_wait, NULL) == 0)
+            count(&run.deferred);
+        return wait_somehow(chance >> 8) == -ECANCELED ? -ECANCELED : 0;
+    default:
+        return wait_somehow(chance >> 8) == -ECANCELED ? -ECANCELED : 0;
+    }
+}
+
+static int child(void *arg)
+{
+    struct node *n = arg;
+    count(&run.begun);
+    __atomic_add_fetch(&n->alive, 1, __ATOMIC_ACQ_REL);
+    if (draw(n) % 8 == 0 && read_count(&run.left) > 0 && weft_scope_try_go(&n->scope, child, n) == 0)
+        __atomic_sub_fetch(&run.left, 1, __ATOMIC_ACQ_REL);
+    int rc = acts(n);
+    __atomic_sub_fetch(&n->alive, 1, __ATOMIC_ACQ_REL);
+    count(&run.ended);
+    return rc;
+}
+
+static weft_scope_opts options(uint64_t chance)
+{
+    static const weft_scope_policy *const policies[] = {&weft_until_failure, &weft_until_success, &weft_until_all};
+    weft_scope_opts o = {.name = "stress", .policy = policies[chance % 3]};
+    if (chance >> 4 & 1)
+        o.at_once = 1 + (unsigned)(chance >> 8) % 8;
+    if (chance >> 5 & 1)
+        o.deadline = weft_in((weft_span)(chance >> 16) % (500 * WEFT_US));
+    return o;
+}
+
+static void note(int rc)
+{
+    if (rc == -ETIMEDOUT)
+        count(&run.timed_out);
+    else if (rc == -ECANCELED)
+        count(&run.cancelled);
+    else if (rc < 0)
+        count(&run.failed);
+}
+
+/* Opens a scope, starts children, and leaves it in one of several ways. Its result, for its own scope. */
+static int tree(uint64_t seed, int depth) // NOLINT(misc-no-recursion)
+{
+    struct node n = {.random = seed, .depth = depth};
+    uint64_t chance = draw(&n);
+    weft_scope_opts o = options(chance);
+    CHECK_INT(weft_scope_open(&n.scope, &o), ==, 0);
+    for (int i = (int)(chance >> 40) % 12; i >= 0; i--) {
+        if (__atomic_sub_fetch(&run.left, 1, __ATOMIC_ACQ_REL) < 0)
+            break;
+        int rc = weft_scope_go(&n.scope, child, &n);
+        if (rc != 0) {
+            CHECK_INT(rc, ==, -ECANCELED);
+            count(&run.refused);
+            break;
+        }
+    }
+    int rc = 0;
+    if (chance >> 50 & 3) {
+        rc = weft_scope_wait(&n.scope);
+        note(rc);
+        CHECK(rc != -EINTR); /* a cause's code is not the result */
+    }
+    int closed = weft_scope_close(&n.scope);
+    CHECK_INT(read_count(&n.alive), ==, 0);
+    CHECK(rc == 0 || closed == rc || closed == -ECANCELED);
+    return closed == -ECANCELED && !weft_cancelled() ? 0 : closed;
+}
+
+static void *trees(void *arg)
+{
+    uint64_t seed = *(uint64_t *)arg;
+    while (read_count(&run.left) > 0)
+        tree(test_random(&seed), 0);
+    return NULL;
+}
+
+static void stress_with(unsigned workers, uint64_t seed)
+{
+    const char *wish = getenv("WEFT_CHILDREN");
+    int64_t children = wish ? atoll(wish) : CHILDREN;
+    memset(&run, 0, sizeof run);
+    run.left = children;
+    CHECK_INT(weft_chan_new(&run.chan, sizeof(int), 4), ==, 0);
+    weft_sched *s = running_sched(workers);
+    enum { ROOTS = 8 };
+    uint64_t seeds[ROOTS];
+    weft_fiber *roots[ROOTS];
+    for (int i = 0; i < ROOTS; i++) {
+        seeds[i] = test_random(&seed);
+        CHECK_INT(weft_sched_go(s, &roots[i], &(weft_attr){.flags = i % 2 ? WEFT_MIGRATE : 0}, trees, &seeds[i]), ==,
+                  0);
+    }
+    for (int i = 0; i < ROOTS; i++)
+        ended(roots[i]);
+    end_sched(s);
+    CHECK_INT(run.begun, ==, run.ended);
+    CHECK_INT(run.deferred, ==, run.cleaned);
+    CHECK_INT(weft_chan_free(run.chan), ==, 0);
+    printf("%u workers: %lld children, %lld scopes timed out, %lld failed, %lld cancelled, %lld starts refused\n",
+           workers, (long long)run.begun, (long long)run.timed_out, (long long)run.failed, (long long)run.cancelled,
+           (long long)run.refused);
+}
+
+TEST(no_child_outlives_its_scope)
+{
+    static const unsigned workers[] = {1, 2, 4, 16, 64};
+    uint64_t seed = test_seed();
+    for (size_t i = 0; i < sizeof workers / sizeof workers[0]; i++)
+        stress_with(workers[i], test_random(&seed));
+}
+
+enum { MANY = WF_VALGRIND || TEST_EMULATED ? 20000 : WF_DEBUG ? 100000 : 10000000 }; /* debug builds check each end */
+
+static int does_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void *has_many_children(void *arg)
+{
+    weft_scope s;
+    size_t before = 0;
+    CHECK_INT(weft_scope_open(&s, &(weft_scope_opts){.at_once = 100}), ==, 0);
+    for (int i = 0; i < MANY; i++) {
+        if (i == MANY / 10)
+            before = test_memory();
+        if (weft_scope_go(&s, does_nothing, NULL) != 0)
+            break;
+    }
+    CHECK_INT(weft_scope_wait(&s), ==, 0);
+    weft_scope_tally tally = {.size = sizeof tally};
+    CHECK_INT(weft_scope_counts(&s, &tally), ==, 0);
+    CHECK_INT(tally.succeeded, ==, MANY);
+    if (!(WF_ASAN | WF_TSAN | WF_VALGRIND | TEST_EMULATED)) /* the memory of these tools counts too */
+        CHECK_INT(test_memory(), <=, before + (1 << 20));
+    CHECK_INT(weft_scope_close(&s), ==, 0);
+    return arg;
+}
+
+TEST(after_many_children_a_scope_is_as_big_as_at_its_start)
+{
+    in_a_fiber(1, has_many_children, NULL);
+}
+
+TESTS(stress_scope, no_child_outlives_its_scope, after_many_children_a_scope_is_as_big_as_at_its_start)

@@ -1,0 +1,405 @@
+/*
+ * Cancelling tasks: in every wait, before their turn, and by the close of their executor. Deadlines of awaits.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <weft/chan.h>
+#include <weft/io.h>
+
+#include "unit/task/places.h"
+
+/* What a task waits in. */
+struct wait {
+    int (*fn)(void *arg, void **value);
+    weft_task *awaited;
+    weft_mutex mutex;
+    weft_sem sem;
+    weft_chan *chan;
+    int fds[2];
+    int begun, again, done;
+};
+
+static int in_await(void *arg, void **value)
+{
+    return weft_task_await(((struct wait *)arg)->awaited, value, WEFT_FOREVER);
+}
+
+static int in_timed_await(void *arg, void **value)
+{
+    return weft_task_await(((struct wait *)arg)->awaited, value, weft_in(100 * WEFT_SEC));
+}
+
+static int in_all(void *arg, void **value)
+{
+    struct wait *w = arg;
+    weft_task *two[] = {w->awaited, w->awaited};
+    (void)value;
+    return weft_task_all(two, 2, WEFT_FOREVER);
+}
+
+static int in_sleep(void *arg, void **value)
+{
+    (void)arg, (void)value;
+    return weft_sleep(100 * WEFT_SEC);
+}
+
+static int in_mutex(void *arg, void **value)
+{
+    (void)value;
+    return weft_mutex_lock(&((struct wait *)arg)->mutex, WEFT_FOREVER);
+}
+
+static int in_sem(void *arg, void **value)
+{
+    (void)value;
+    return weft_sem_wait(&((struct wait *)arg)->sem, WEFT_FOREVER);
+}
+
+static int in_chan(void *arg, void **value)
+{
+    int received;
+    (void)value;
+    return weft_chan_recv(((struct wait *)arg)->chan, &received, WEFT_FOREVER);
+}
+
+static int in_read(void *arg, void **value)
+{
+    char byte;
+    (void)value;
+    return (int)weft_read(((struct wait *)arg)->fds[0], &byte, 1, WEFT_FOREVER);
+}
+
+static int in_wait_fd(void *arg, void **value)
+{
+    (void)value;
+    return weft_wait_fd(((struct wait *)arg)->fds[0], POLLIN, WEFT_FOREVER);
+}
+
+static int in_poll(void *arg, void **value)
+{
+    struct pollfd p = {.fd = ((struct wait *)arg)->fds[0], .events = POLLIN};
+    (void)value;
+    return weft_poll(&p, 1, WEFT_FOREVER);
+}
+
+static int waits_twice(void *arg, void **value)
+{
+    struct wait *w = arg;
+    put(&w->begun, 1);
+    int rc = w->fn(w, value);
+    CHECK(weft_cancelled());
+    w->again = weft_sleep(100 * WEFT_SEC); /* and every later one */
+    put(&w->done, 1);
+    return rc;
+}
+
+static void cancel_in(struct wait *w, enum kind k, bool early)
+{
+    struct place p = place_new(k), looper = place_new(LOOPER);
+    struct gate g = {0};
+    w->begun = w->again = w->done = 0;
+    w->awaited = start_on(looper.x, passes_as_task, &g);
+    weft_task *t = start_on(p.x, waits_twice, w);
+    if (!early) {
+        AWAIT(seen(&w->begun));
+        for (int i = 0; i < 5; i++)
+            breathe(); /* it may be in the wait by now, or not */
+    }
+    CHECK_INT(weft_task_cancel(t), ==, 0);
+    int rc = ends(t);
+    CHECK_INT(rc, ==, -ECANCELED);
+    CHECK_INT(seen(&w->done), ==, seen(&w->begun)); /* one that had not begun never does */
+    CHECK_INT(w->again, ==, w->begun ? -ECANCELED : 0);
+    CHECK_INT(weft_task_cancel(t), ==, -ESRCH);
+    weft_task_free(t);
+    put(&g.open, 1);
+    CHECK_INT(ends(w->awaited), ==, 0);
+    weft_task_free(w->awaited);
+    place_free(&looper);
+    place_free(&p);
+}
+
+TEST(a_cancel_ends_every_kind_of_wait)
+{
+    static weft_task_fn *const waits[] = {in_await, in_timed_await, in_all,  in_sleep,   in_mutex,
+                                          in_sem,   in_chan,        in_read, in_wait_fd, in_poll};
+    struct wait w = {0};
+    CHECK_INT(weft_chan_new(&w.chan, sizeof(int), 0), ==, 0);
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, w.fds), ==, 0);
+    CHECK_INT(weft_mutex_lock(&w.mutex, WEFT_FOREVER), ==, 0);
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+        w.fn = waits[i];
+        for (enum kind k = THREAD; k < KINDS; k++) {
+            cancel_in(&w, k, false);
+            cancel_in(&w, k, true);
+        }
+    }
+    CHECK_INT(weft_mutex_unlock(&w.mutex), ==, 0);
+    weft_close(w.fds[0]);
+    weft_close(w.fds[1]);
+    CHECK_INT(weft_chan_free(w.chan), ==, 0);
+}
+
+/* Waits shortly, again and again, until it is cancelled. */
+static int waits_often(void *arg, void **value)
+{
+    weft_sem sem = {0};
+    int rc;
+    (void)value;
+    do {
+        more(arg);
+        rc = weft_sem_wait(&sem, weft_in(5 * WEFT_US));
+    } while (rc == -ETIMEDOUT);
+    return rc;
+}
+
+TEST(a_cancel_races_with_the_end_of_a_wait)
+{
+    struct place p = place_new(ASYNC);
+    for (int i = 0; i < 300; i++) {
+        int waits = 0;
+        weft_task *t = start_on(p.x, waits_often, &waits);
+        while (seen(&waits) < 1 + i % 7)
+            sched_yield();
+        CHECK_INT(weft_task_cancel(t), ==, 0);
+        CHECK_INT(ends(t), ==, -ECANCELED);
+        weft_task_free(t);
+    }
+    place_free(&p);
+}
+
+static int awaits_and_notes(void *arg, void **value)
+{
+    struct wait *w = arg;
+    int rc = in_await(w, value);
+    put(&w->done, 1);
+    return rc;
+}
+
+TEST(a_cancelled_task_on_noop_continues_in_the_call)
+{
+    struct place noop = place_new(NOOP), looper = place_new(LOOPER);
+    struct gate g = {0};
+    struct wait w = {.awaited = start_on(looper.x, passes_as_task, &g)};
+    weft_task *t = start_on(noop.x, awaits_and_notes, &w);
+    CHECK_INT(w.done, ==, 0);
+    CHECK_INT(weft_task_cancel(t), ==, 0);
+    CHECK_INT(w.done, ==, 1);
+    CHECK_INT(weft_task_await(t, NULL, WEFT_NOW), ==, -ECANCELED);
+    weft_task_free(t);
+    put(&g.open, 1);
+    weft_task_free(w.awaited);
+    place_free(&looper);
+    place_free(&noop);
+}
+
+static void notes_thread(void *arg)
+{
+    *(int *)arg = gettid();
+}
+
+TEST(a_close_without_drain_ends_tasks_that_have_not_begun)
+{
+    struct place p = place_new(LOOPER);
+    struct gate g = {0};
+    weft_task *t[10];
+    int threads[10] = {0}, calls = 0;
+    CHECK_INT(weft_executor_execute(p.x, passes, &g), ==, 0);
+    AWAIT(seen(&g.begun));
+    for (int i = 0; i < 10; i++) {
+        t[i] = start_on(p.x, passes_as_task, &g);
+        weft_task_finally(weft_task_finally(t[i], notes_thread, &threads[i]), counts_call, &calls);
+    }
+    CHECK_INT(weft_executor_close(p.x, false), ==, 0);
+    for (int i = 0; i < 10; i++) {
+        CHECK_INT(weft_task_await(t[i], NULL, WEFT_NOW), ==, -ECANCELED);
+        CHECK_INT(threads[i], ==, gettid()); /* callbacks ran here */
+        weft_task_free(t[i]);
+    }
+    put(&g.open, 1);
+    place_free(&p);
+    CHECK_INT(g.begun, ==, 1);
+    CHECK_INT(calls, ==, 10);
+}
+
+TEST(a_close_without_drain_cancels_tasks_that_have_begun)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        struct wait w[3];
+        weft_task *awaited = start_on(looper.x, passes_as_task, &g), *t[3];
+        for (int i = 0; i < 3; i++) {
+            w[i] = (struct wait){.fn = in_await, .awaited = awaited};
+            t[i] = start_on(p.x, waits_twice, &w[i]);
+        }
+        for (int i = 0; i < 3; i++)
+            AWAIT(seen(&w[i].begun));
+        CHECK_INT(weft_executor_free(p.x), ==, 0);
+        for (int i = 0; i < 3; i++) {
+            CHECK_INT(weft_task_await(t[i], NULL, WEFT_NOW), ==, -ECANCELED);
+            CHECK_INT(w[i].done, ==, 1);
+            weft_task_free(t[i]);
+        }
+        put(&g.open, 1);
+        weft_task_free(awaited);
+        place_free(&looper);
+        if (p.sched)
+            end_sched(p.sched);
+    }
+}
+
+TEST(a_close_with_drain_lets_tasks_await_to_their_end)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        weft_task *awaited = start_on(looper.x, passes_as_task, &g), *t[3];
+        for (int i = 0; i < 3; i++)
+            t[i] = start_on(p.x, awaits_arg, awaited);
+        CHECK_INT(weft_executor_close(p.x, true), ==, 0);
+        put(&g.open, 1);
+        CHECK_INT(weft_executor_join(p.x, WEFT_FOREVER), ==, 0);
+        for (int i = 0; i < 3; i++) {
+            CHECK_INT(weft_task_await(t[i], NULL, WEFT_NOW), ==, 0);
+            weft_task_free(t[i]);
+        }
+        weft_task_free(awaited);
+        place_free(&looper);
+        place_free(&p);
+    }
+}
+
+struct timed {
+    weft_task *awaited;
+    weft_time deadline;
+    int error, rc;
+};
+
+static int awaits_until(void *arg, void **value)
+{
+    struct timed *d = arg;
+    weft_error e;
+    d->rc = weft_task_await(d->awaited, value, d->deadline);
+    CHECK(d->deadline.ns == INT64_MIN || weft_now().ns >= d->deadline.ns); /* never early */
+    d->error = weft_task_error(d->awaited, &e);
+    return 0;
+}
+
+TEST(an_await_ends_at_its_deadline)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        weft_task *awaited = start_on(looper.x, passes_as_task, &g);
+        struct timed d[4] = {{awaited, WEFT_NOW, 0, 0},
+                             {awaited, weft_in(-WEFT_MS), 0, 0},
+                             {awaited, weft_in(WEFT_MS), 0, 0},
+                             {awaited, weft_in(3 * WEFT_MS), 0, 0}};
+        weft_task *t[4];
+        for (int i = 0; i < 4; i++)
+            t[i] = start_on(p.x, awaits_until, &d[i]);
+        for (int i = 0; i < 4; i++) {
+            CHECK_INT(ends(t[i]), ==, 0);
+            CHECK_INT(d[i].rc, ==, i == 0 ? -EAGAIN : -ETIMEDOUT);
+            CHECK_INT(d[i].error, ==, -EAGAIN); /* the await's failure, not the task's */
+            weft_task_free(t[i]);
+        }
+        put(&g.open, 1);
+        weft_task_free(awaited);
+        place_free(&looper);
+        place_free(&p);
+    }
+}
+
+struct causes {
+    weft_task *awaited;
+    weft_cause why;
+    int begun, before, after;
+};
+
+static int learns_cause(void *arg, void **value)
+{
+    struct causes *c = arg;
+    (void)value;
+    c->why.size = sizeof c->why;
+    c->before = weft_cancel_cause(&c->why);
+    more(&c->begun);
+    int rc = weft_task_await(c->awaited, NULL, WEFT_FOREVER);
+    c->after = weft_cancel_cause(&c->why);
+    return rc;
+}
+
+static void check_cause(const struct causes *c, int kind, int code)
+{
+    CHECK_INT(c->before, ==, -ENOENT);
+    CHECK_INT(c->after, ==, 0);
+    CHECK_INT(c->why.kind, ==, kind);
+    CHECK_INT(c->why.code, ==, code);
+}
+
+TEST(a_task_learns_whether_a_call_or_a_close_cancelled_it)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        weft_task *held = start_on(looper.x, passes_as_task, &g);
+        struct causes call = {.awaited = held}, close = {.awaited = held};
+        weft_task *t[2] = {start_on(p.x, learns_cause, &call), start_on(p.x, learns_cause, &close)};
+        AWAIT(seen(&call.begun) && seen(&close.begun));
+        CHECK_INT(weft_task_cancel(t[0]), ==, 0);
+        CHECK_INT(ends(t[0]), ==, -ECANCELED);
+        CHECK_INT(weft_executor_close(p.x, false), ==, 0);
+        CHECK_INT(ends(t[1]), ==, -ECANCELED);
+        check_cause(&call, WEFT_CAUSE_CALL, -ECANCELED);
+        check_cause(&close, WEFT_CAUSE_SHUTDOWN, -ECANCELED);
+        CHECK(strstr(close.why.text, "executor"));
+        weft_task_free(t[0]);
+        weft_task_free(t[1]);
+        put(&g.open, 1);
+        CHECK_INT(ends(held), ==, 0);
+        weft_task_free(held);
+        place_free(&p);
+        place_free(&looper);
+    }
+}
+
+static void *cancels_its_scope(void *arg)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        weft_task *held = start_on(looper.x, passes_as_task, &g), *t = NULL;
+        struct causes c = {.awaited = held};
+        weft_scope s;
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        CHECK_INT(weft_task_start(&t, learns_cause, &c, &(weft_task_opts){.on = p.x, .scope = &s}), ==, 0);
+        AWAIT(seen(&c.begun));
+        CHECK_INT(weft_scope_cancel(&s, -EINTR, "enough of it"), ==, 0);
+        CHECK_INT(weft_task_cancel(t), <=, 0); /* too late to be the cause */
+        CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+        check_cause(&c, WEFT_CAUSE_CALL, -EINTR);
+        CHECK_STR(c.why.text, "enough of it");
+        weft_task_free(t);
+        put(&g.open, 1);
+        CHECK_INT(ends(held), ==, 0);
+        weft_task_free(held);
+        place_free(&p);
+        place_free(&looper);
+    }
+    return arg;
+}
+
+TEST(a_task_learns_the_cause_of_its_scopes_cancel)
+{
+    in_a_fiber(1, cancels_its_scope, NULL);
+    in_a_fiber(2, cancels_its_scope, NULL);
+}
+
+TESTS(task_cancel, a_cancel_ends_every_kind_of_wait, a_cancel_races_with_the_end_of_a_wait,
+      a_cancelled_task_on_noop_continues_in_the_call, a_close_without_drain_ends_tasks_that_have_not_begun,
+      a_close_without_drain_cancels_tasks_that_have_begun, a_close_with_drain_lets_tasks_await_to_their_end,
+      an_await_ends_at_its_deadline, a_task_learns_whether_a_call_or_a_close_cancelled_it,
+      a_task_learns_the_cause_of_its_scopes_cancel)

@@ -1,0 +1,283 @@
+/*
+ * Executors and tasks in the child of a fork.
+ */
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "base/sanitizer.h"
+#include "unit/task/places.h"
+
+#if WF_TSAN
+#define SKIP_UNDER_TSAN() SKIP("ThreadSanitizer makes no threads in a child of many, and loses fibers there")
+#else
+#define SKIP_UNDER_TSAN()
+#endif
+
+/* The status of a child, which must end by itself. */
+static int status_of(pid_t child)
+{
+    int status = -1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int value_of(weft_executor *x)
+{
+    weft_task *t = NULL;
+    void *value = NULL;
+    int rc = weft_task_start(&t, returns_arg, ptr(7), &(weft_task_opts){.on = x});
+    if (rc == 0)
+        rc = weft_task_await(t, &value, WEFT_FOREVER);
+    weft_task_free(t);
+    return rc == 0 ? (int)(intptr_t)value : rc;
+}
+
+TEST(executors_with_threads_are_closed_in_the_child)
+{
+    SKIP_UNDER_TSAN();
+    for (enum kind k = THREAD; k <= LOOPER; k++) {
+        struct place p = place_new(k);
+        struct gate g = {0};
+        int calls = 0;
+        weft_task *waiting = start_on(p.x, passes_as_task, &g), *over = start_on(NULL, returns_arg, &g);
+        CHECK_INT(ends(over), ==, 0);
+        AWAIT(seen(&g.begun));
+        pid_t child = fork();
+        if (child == 0) {
+            CHECK_INT(weft_executor_execute(p.x, counts_call, &calls), ==, -ESHUTDOWN);
+            CHECK_INT(weft_task_await(waiting, NULL, WEFT_FOREVER), ==, -ESRCH);
+            CHECK_INT(weft_task_await(over, NULL, WEFT_FOREVER), ==, 0);
+            CHECK_INT(weft_executor_join(p.x, WEFT_FOREVER), ==, 0);
+            CHECK_INT(weft_executor_close(p.x, true), ==, -EALREADY);
+            CHECK_INT(weft_executor_free(p.x), ==, 0);
+            struct place mine = place_new(k);
+            CHECK_INT(value_of(mine.x), ==, 7); /* new ones can be made */
+            CHECK_INT(value_of(NULL), ==, 7);
+            place_free(&mine);
+            _exit(test_has_failed());
+        }
+        CHECK_INT(status_of(child), ==, 0);
+        put(&g.open, 1);
+        CHECK_INT(ends(waiting), ==, 0);
+        weft_task_free(waiting);
+        weft_task_free(over);
+        place_free(&p);
+    }
+}
+
+TEST(noop_goes_on_in_the_child)
+{
+    struct place p = place_new(NOOP);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_INT(value_of(p.x), ==, 7);
+        place_free(&p);
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(child), ==, 0);
+    CHECK_INT(value_of(p.x), ==, 7);
+    place_free(&p);
+}
+
+struct forker {
+    pid_t child;
+    int rc;
+};
+
+static int forks(void *arg, void **value)
+{
+    struct forker *f = arg;
+    *value = arg;
+    f->child = fork();
+    if (f->child == 0) { /* the task that forked goes on: it starts and awaits others */
+        f->rc = value_of(NULL);
+        if (f->rc != 7)
+            _exit(3);
+        struct place p = place_new(LOOPER);
+        if (value_of(p.x) != 7)
+            _exit(4);
+        place_free(&p);
+    }
+    return 0;
+}
+
+TEST(a_child_forked_by_a_task_ends_when_the_task_returns)
+{
+    SKIP_UNDER_TSAN();
+    for (enum kind k = THREAD; k <= LOOPER; k++) {
+        struct place p = place_new(k);
+        struct forker f = {0};
+        weft_task *t = start_on(p.x, forks, &f);
+        CHECK_INT(ends(t), ==, 0);
+        CHECK_INT(status_of(f.child), ==, 0);
+        weft_task_free(t);
+        place_free(&p);
+    }
+}
+
+static void *forks_in_fiber(void *arg)
+{
+    struct forker f = {0};
+    weft_task *t = start_on(NULL, forks, &f);
+    CHECK_INT(ends(t), ==, 0);
+    CHECK_INT(status_of(f.child), ==, 0);
+    weft_task_free(t);
+    return arg;
+}
+
+TEST(a_fiber_that_is_a_task_may_fork)
+{
+    SKIP_UNDER_TSAN();
+    pid_t child = fork(); /* as the grandchild may return from weft_run, or end by exit(0) */
+    if (child == 0) {
+        pid_t self = getpid();
+        int rc = weft_run(forks_in_fiber, NULL, NULL, &(weft_sched_opts){.threads = 1});
+        _exit(getpid() == self && (rc != 0 || test_has_failed()));
+    }
+    CHECK_INT(status_of(child), ==, 0);
+}
+
+static int returns_later(void *arg, void **value)
+{
+    struct timespec pause = {.tv_nsec = 5000000}; /* so that most awaits have to wait; any order is right */
+    nanosleep(&pause, NULL);
+    *value = arg;
+    return 0;
+}
+
+static int forks_and_awaits(void *arg, void **value)
+{
+    struct forker *f = arg;
+    (void)value;
+    f->child = fork();
+    if (f->child == 0) {
+        struct place p = place_new(THREAD);
+        weft_task *t = start_on(p.x, returns_later, ptr(7));
+        int rc = ends(t);
+        weft_task_free(t);
+        place_free(&p);
+        _exit(rc == 0 ? 42 : 3);
+    }
+    return 0;
+}
+
+TEST(a_task_that_forked_goes_on_after_an_await)
+{
+    SKIP_UNDER_TSAN();
+    for (enum kind k = THREAD; k <= LOOPER; k++) {
+        struct place p = place_new(k);
+        struct forker f = {0};
+        int calls = 0;
+        for (int i = 0; i < 3; i++) /* a pool then has an idle thread, which the child does not have */
+            CHECK_INT(weft_executor_execute(p.x, counts_call, &calls), ==, 0);
+        AWAIT(seen(&calls) == 3);
+        weft_task *t = start_on(p.x, forks_and_awaits, &f);
+        CHECK_INT(ends(t), ==, 0);
+        CHECK_INT(status_of(f.child), ==, 42);
+        weft_task_free(t);
+        place_free(&p);
+    }
+}
+
+static int forks_and_starts(void *arg, void **value)
+{
+    struct forker *f = arg;
+    (void)value;
+    f->child = fork();
+    if (f->child == 0 && value_of(NULL) != 7)
+        _exit(3);
+    return 0;
+}
+
+TEST(a_task_without_executor_may_fork_and_start_others)
+{
+    SKIP_UNDER_TSAN();
+    struct forker f = {0};
+    weft_task *t = start_on(NULL, forks_and_starts, &f);
+    CHECK_INT(ends(t), ==, 0);
+    CHECK_INT(status_of(f.child), ==, 0);
+    weft_task_free(t);
+}
+
+struct family {
+    weft_executor *x;
+    weft_task *waiting;
+    struct forker f;
+    int continued;
+};
+
+static int says_continued(void *arg, void **value)
+{
+    struct family *a = arg;
+    (void)value;
+    int rc = weft_task_await(a->waiting, NULL, WEFT_FOREVER);
+    more(&a->continued);
+    return rc;
+}
+
+static void forks_in_function(void *arg)
+{
+    struct family *a = arg;
+    a->f.child = fork();
+}
+
+TEST(a_function_on_noop_that_forks_leaves_other_tasks_behind)
+{
+    struct place p = place_new(NOOP), looper = place_new(LOOPER);
+    struct gate g = {0};
+    struct family a = {.x = p.x, .waiting = start_on(looper.x, passes_as_task, &g)};
+    weft_task *t = start_on(p.x, says_continued, &a);
+    CHECK_INT(weft_executor_execute(p.x, forks_in_function, &a), ==, 0);
+    if (a.f.child == 0) {
+        CHECK_INT(weft_task_cancel(t), ==, -ESRCH);
+        CHECK_INT(weft_executor_close(p.x, false), ==, 0);
+        CHECK_INT(weft_executor_join(p.x, weft_in(AWAIT_SECONDS * WEFT_SEC)), ==, 0);
+        CHECK_INT(a.continued, ==, 0);
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(a.f.child), ==, 0);
+    put(&g.open, 1);
+    CHECK_INT(ends(t), ==, 0);
+    weft_task_free(t);
+    weft_task_free(a.waiting);
+    place_free(&p);
+    place_free(&looper);
+}
+
+static int forks_in_scope(void *arg, void **value)
+{
+    struct forker *f = arg;
+    (void)value;
+    f->child = fork();
+    return 0;
+}
+
+static void *forks_below_its_scope(void *arg)
+{
+    struct place p = place_new(NOOP);
+    struct forker *f = arg;
+    weft_task *t = NULL;
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    CHECK_INT(weft_task_start(&t, forks_in_scope, f, &(weft_task_opts){.on = p.x, .scope = &s}), ==, 0);
+    CHECK_INT(weft_scope_close(&s), ==, 0); /* in the child too */
+    if (f->child == 0)
+        _exit(test_has_failed() ? 1 : 42);
+    CHECK_INT(status_of(f->child), ==, 42);
+    weft_task_free(t);
+    place_free(&p);
+    return NULL;
+}
+
+TEST(a_task_that_forked_is_nobodys_child)
+{
+    SKIP_UNDER_TSAN();
+    struct forker f = {0};
+    in_a_fiber(1, forks_below_its_scope, &f);
+}
+
+TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in_the_child,
+      a_child_forked_by_a_task_ends_when_the_task_returns, a_fiber_that_is_a_task_may_fork,
+      a_task_that_forked_goes_on_after_an_await, a_task_without_executor_may_fork_and_start_others,
+      a_function_on_noop_that_forks_leaves_other_tasks_behind, a_task_that_forked_is_nobodys_child)
