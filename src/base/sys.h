@@ -32,6 +32,7 @@ enum wf_sys {
     WF_SYS_RING_POLL,    /* a poll that is about to go into a ring: only to be held up */
     WF_SYS_HANGUP,       /* a fiber that a hangup is about to cancel: only to be held up */
     WF_SYS_CANCEL,       /* a cancel or a stop of a scope that has woken its owner: only to be held up */
+    WF_SYS_AWAIT,        /* a thread or a task that is about to wait for a task: only to be held up */
     WF_SYS_RING_CANCEL,  /* a cancel of a call in a ring: one that fails does not find the call */
     WF_SYS_URING_ENTRY,  /* a ring's place with its thread */
     WF_SYS_GROW,         /* a larger buffer for a ring (base/ring.h) */

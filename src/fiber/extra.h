@@ -85,6 +85,15 @@ struct wf_extra {
     weft_event stop; /* set when the fiber is to stop. Valid if stop_wanted is set */
 };
 
+/*
+ * The extra of a fiber that has one, as the caller knows. The load is atomic although the pointer does not change any more:
+ * a canceller that was too late to give the fiber an extra still compares the pointer in wf_extra.
+ */
+static inline struct wf_extra *wf_extra_of(const weft_fiber *f)
+{
+    return wf_load(&f->extra);
+}
+
 /* The extra of f, which need not be the calling fiber. Makes it if there is none. NULL: no memory. Any thread. */
 struct wf_extra *wf_extra(weft_fiber *f);
 

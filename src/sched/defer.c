@@ -39,7 +39,7 @@ bool wf_defers_has(const struct wf_extra *x, const struct wf_scope *s)
 
 void wf_defers_run(weft_fiber *f, const struct wf_scope *s)
 {
-    struct wf_extra *x = f->extra;
+    struct wf_extra *x = wf_extra_of(f);
     bool shielded = f->deaf & (WF_DEAF_SHIELD | WF_DEAF_SHIELDS);
     if (!shielded)
         weft_shield_begin(weft_in(WEFT_DEFER_TIME)); /* needs no memory: no other shield is open */

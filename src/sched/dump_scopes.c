@@ -41,7 +41,7 @@ void wf_dump_look_at_scopes(struct wf_dump_scopes *to, weft_fiber *f)
 {
     if (!(wf_load_acquire(&f->sleeper.bits) & WF_OPENED)) /* pairs with weft_scope_open */
         return;
-    struct wf_extra *x = f->extra;
+    struct wf_extra *x = wf_extra_of(f);
     wf_lock(&x->lock);
     for (const struct wf_scope *s = x->open; s; s = s->outer)
         copy_scope(to, s);

@@ -73,8 +73,8 @@ void wf_family_walk(struct wf_walk *w, weft_fiber *f, const struct wf_scope *las
                 s = s->outer;
             } else {
                 weft_fiber *done = s->owner;
-                struct wf_child *c = &done->extra->child;
-                wf_unlock(&done->extra->lock);
+                struct wf_child *c = &wf_extra_of(done)->child;
+                wf_unlock(&wf_extra_of(done)->lock);
                 if (done == f)
                     return;
                 s = c->scope; /* its owner's family is locked, so c is still in the list */
@@ -110,7 +110,7 @@ static void note_cause(struct wf_extra *x, const struct wf_cause *why)
 /* A child: it is cancelled itself. False: it was before, and the canceller of then marks everything below it. */
 static bool mark_fiber(struct wf_walk *w, weft_fiber *f)
 {
-    struct wf_extra *x = f->extra; /* a child has one from its start on */
+    struct wf_extra *x = wf_extra_of(f); /* a child has one from its start on */
     if (wf_load(&f->sleeper.bits) & WF_CANCEL_SELF)
         return false;
     wf_lock(&x->lock);
@@ -229,7 +229,7 @@ static bool begin_cancel(const struct wf_scope *s, struct wf_extra *x)
 void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why)
 {
     weft_fiber *owner = s->owner;
-    struct wf_extra *x = owner->extra;
+    struct wf_extra *x = wf_extra_of(owner);
     struct wf_walk walk = {.why = why, .top = s};
     if (!begin_cancel(s, x))
         return;
@@ -361,7 +361,7 @@ void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failu
 {
     struct wf_scope *s = c->scope;
     weft_fiber *owner = s->owner;
-    struct wf_extra *x = owner->extra;
+    struct wf_extra *x = wf_extra_of(owner);
     bool failed = code < 0 && !(cancelled && code == -ECANCELED);
     wf_lock(&x->lock);
     if (wf_unlikely(count_end(s, code, failed, who))) { /* c keeps the scope open until it is out of the list */
@@ -427,7 +427,7 @@ void wf_family_ended(weft_fiber *f)
 
 void wf_family_forked(weft_fiber *survivor)
 {
-    struct wf_extra *x = survivor->extra;
+    struct wf_extra *x = wf_extra_of(survivor);
     if (!x)
         return;
     x->lock = (struct wf_lock){0};

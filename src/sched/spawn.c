@@ -374,8 +374,8 @@ weft_fiber *wf_child_new(const char *site, weft_fn *fn)
         wf_fiber_release(w, f);
         return NULL;
     }
-    f->arg = f->extra;
-    f->extra->child.fiber = f;
+    f->arg = wf_extra_of(f);
+    wf_extra_of(f)->child.fiber = f;
     f->class = w->sched->class;
     if (wf_unlikely(w->set)) { /* as bind() does */
         f->special = f->bound = true;

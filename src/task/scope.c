@@ -143,7 +143,7 @@ int wf_scope_may_go(const struct wf_scope *s, const weft_fiber *caller)
 static int wait_for_children(struct wf_scope *s, uint32_t live, weft_time deadline)
 {
     struct wf_sleeper *me = &s->owner->sleeper; /* not wf_sleeper(): a time slice lets others run, and we hold a lock */
-    struct wf_lock *lock = &s->owner->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(s->owner)->lock;
     s->wake_at = live;
     int rc = wf_wait(me, "scope", wf_commit_unlock, lock, deadline); /* debug builds: the lock is on no fiber's stack */
     if (rc < 0) {                                                    /* else the child that woke us has done so */
@@ -157,7 +157,7 @@ static int wait_for_children(struct wf_scope *s, uint32_t live, weft_time deadli
 /* Links a child if there is a place for it. Otherwise returns -EAGAIN with the family's lock held. */
 static int link_child(struct wf_scope *s, weft_fiber *f)
 {
-    struct wf_extra *x = s->owner->extra;
+    struct wf_extra *x = wf_extra_of(s->owner);
     wf_lock(&x->lock);
     if (wf_unlikely(!wf_scope_takes_children(s))) {
         wf_unlock(&x->lock);
@@ -165,7 +165,7 @@ static int link_child(struct wf_scope *s, weft_fiber *f)
     }
     if (wf_unlikely(s->live >= s->at_once))
         return -EAGAIN;
-    wf_child_link(s, &f->extra->child);
+    wf_child_link(s, &wf_extra_of(f)->child);
     if (wf_unlikely(s->stopping || wf_load(&s->owner->sleeper.bits) & WF_STOPPING))
         wf_or(&f->sleeper.bits, WF_STOPPING);
     wf_unlock(&x->lock);
@@ -181,7 +181,7 @@ static int find_place(struct wf_scope *s, weft_fiber *f, bool waits)
             return rc;
         bool owner = s->owner == wf_thread_now()->fiber;
         if (!waits || !owner) {
-            wf_unlock(&s->owner->extra->lock);
+            wf_unlock(&wf_extra_of(s->owner)->lock);
             return waits ? -EDEADLK : -EAGAIN;
         }
         rc = wait_for_children(s, s->at_once - 1, WEFT_FOREVER);
@@ -205,14 +205,14 @@ static int go(const char *site, weft_scope *scope, weft_job *fn, void *arg, bool
     weft_fiber *f = wf_child_new(site, child_main);
     if (wf_unlikely(!f))
         return -ENOMEM;
-    f->extra->job = fn;
-    f->extra->arg = arg;
+    wf_extra_of(f)->job = fn;
+    wf_extra_of(f)->arg = arg;
     rc = find_place(s, f, waits);
     if (wf_unlikely(rc != 0)) {
         wf_child_discard(f);
         return rc;
     }
-    f->extra->context = wf_task_context();
+    wf_extra_of(f)->context = wf_task_context();
     wf_child_start(f);
     return 0;
 }
@@ -256,7 +256,7 @@ static int check_owner(struct wf_scope *s)
 static void wait_for_all(struct wf_scope *s, bool heeds)
 {
     weft_fiber *f = s->owner;
-    struct wf_lock *lock = &f->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(f)->lock;
     int64_t began = wf_clock_now();
     bool named = false, was = wf_section_begin(f);
     s->heeds = heeds;
@@ -285,7 +285,7 @@ int weft_scope_wait(weft_scope *scope)
     int rc = check_owner(s);
     if (rc != 0)
         return rc;
-    struct wf_lock *lock = &s->owner->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(s->owner)->lock;
     wf_lock(lock);
     while (s->live > 0 && is_unheard(s)) {
         rc = wait_for_children(s, 0, WEFT_FOREVER);
@@ -305,7 +305,7 @@ int weft_scope_wait(weft_scope *scope)
 
 static void cancel_rest(struct wf_scope *s)
 {
-    struct wf_lock *lock = &s->owner->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(s->owner)->lock;
     wf_lock(lock);
     s->closes = true;
     bool rest = s->live > 0;
@@ -319,7 +319,7 @@ static void cancel_rest(struct wf_scope *s)
 /* Runs the handlers of s. They leave the fiber's scopes as they are: else the close would take the wrong one. */
 static void run_handlers(weft_fiber *f, struct wf_scope *s)
 {
-    const struct wf_extra *x = f->extra;
+    const struct wf_extra *x = wf_extra_of(f);
     const char *site = s->site;
     while (wf_defers_has(x, s)) { /* one of them may have added others */
         wf_defers_run(f, s);
@@ -336,7 +336,7 @@ static void run_handlers(weft_fiber *f, struct wf_scope *s)
 static int end_scope(struct wf_scope *s)
 {
     weft_fiber *f = s->owner;
-    struct wf_extra *x = f->extra;
+    struct wf_extra *x = wf_extra_of(f);
     cancel_rest(s);
     wf_lock(&x->lock);
     wait_for_all(s, false);
@@ -351,7 +351,7 @@ static int end_scope(struct wf_scope *s)
 static void drop_scope(struct wf_scope *s)
 {
     weft_fiber *f = s->owner;
-    struct wf_extra *x = f->extra;
+    struct wf_extra *x = wf_extra_of(f);
     wf_scope_remove(x, f, s); /* waits for a stop that is under way */
     wf_sys_free(s->failures);
     if (s->stopping && x->stop_wanted && !weft_stopping()) {
@@ -368,7 +368,7 @@ static int check_close(struct wf_scope *s)
         return rc;
     if (s->closes) /* by one of its own clean-up handlers */
         return -EALREADY;
-    return s->owner->extra->open == s ? 0 : -EBUSY;
+    return wf_extra_of(s->owner)->open == s ? 0 : -EBUSY;
 }
 
 int weft_scope_close(weft_scope *scope)

@@ -84,7 +84,7 @@ static void stop_below_tasks(struct wf_walk *w)
 /* The scope is cancelled at the end of its grace, or earlier. */
 static void set_grace(struct wf_scope *s, weft_span grace)
 {
-    struct wf_extra *x = s->owner->extra;
+    struct wf_extra *x = wf_extra_of(s->owner);
     int64_t ends = wf_timer_later(wf_clock_now(), grace);
     wf_lock(&x->lock);
     if (ends < s->due) {
@@ -104,7 +104,7 @@ int weft_scope_stop(weft_scope *scope, weft_span grace)
     weft_fiber *owner = owner_of(scope);
     if (!owner)
         return -ESRCH;
-    struct wf_extra *x = owner->extra;
+    struct wf_extra *x = wf_extra_of(owner);
     struct wf_walk walk = {.fiber = stop_fiber, .scope = stop_scope, .other = stop_other, .top = s};
     wf_family_use_begin(x);
     wf_family_walk(&walk, owner, s);
@@ -167,9 +167,9 @@ int weft_scope_counts(weft_scope *scope, weft_scope_tally *out)
     if (!owner)
         return -ESRCH;
     size_t size = out->size == 0 ? sizeof *out : out->size;
-    wf_lock(&owner->extra->lock);
+    wf_lock(&wf_extra_of(owner)->lock);
     *out = wf_scope_tally(s, 0);
-    wf_unlock(&owner->extra->lock);
+    wf_unlock(&wf_extra_of(owner)->lock);
     memset((char *)out + sizeof *out, 0, size - sizeof *out); /* fields of a later version */
     out->size = size;
     return 0;
@@ -184,11 +184,11 @@ ptrdiff_t weft_scope_failures(weft_scope *scope, weft_failure *out, size_t room)
     weft_fiber *owner = owner_of(scope);
     if (!owner)
         return -ESRCH;
-    wf_lock(&owner->extra->lock);
+    wf_lock(&wf_extra_of(owner)->lock);
     size_t n = s->failures ? s->failures->count : 0;
     n = n < room ? n : room;
     if (n > 0)
         memcpy(out, s->failures->list, n * sizeof *out);
-    wf_unlock(&owner->extra->lock);
+    wf_unlock(&wf_extra_of(owner)->lock);
     return (ptrdiff_t)n;
 }

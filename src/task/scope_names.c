@@ -50,7 +50,7 @@ static void print_child(const struct named *n)
 void wf_scope_name_children(struct wf_scope *s, weft_span waited)
 {
     struct named named[NAMED_MOST];
-    struct wf_lock *lock = &s->owner->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(s->owner)->lock;
     size_t count = 0;
     wf_lock(lock);
     size_t live = s->live;

@@ -91,6 +91,7 @@ struct weft_task {
     const void *finisher; /* ENDING: runs the callbacks; as of wf_flow_identity. guarded by: lock */
     bool owns;            /* const: it was given its executor */
     weft_executor *owned; /* freed with the task; NULL: not its own, or not any more. guarded by: lock */
+    bool serial;          /* const: one thread calls all functions of its executor. A copy: the executor may be gone */
     struct weft_sched *on_sched; /* const: of a task without an executor, where it was started; NULL: not known */
     weft_fiber *fiber; /* on a scheduler: RUNNING, or about to. atomic: set by the fiber, cleared under the lock */
     struct wf_waiters waiters;        /* guarded by: lock */

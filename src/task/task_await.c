@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/errno.h"
+#include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/slice.h"
 #include "task/task.h"
@@ -36,16 +37,19 @@ int wf_await_result(weft_task *t, void **value)
     return 0;
 }
 
-/* Whether the calling thread would wait for a task that only this thread can run. */
+/*
+ * Whether the calling thread would wait for a task that only this thread can run. The task may end during the call, and
+ * then its executor may be freed: only the executor's address is used. If a newer executor has that address, and the
+ * caller is inside the newer one, then the task has ended, and the caller sees that.
+ */
 static bool needs_this_thread(const weft_task *t)
 {
     const struct wf_thread *me = wf_thread_now();
-    const weft_executor *x = t->work.on;
     if (me->fiber)
         return false;
-    if (x && !x->is_sched)
-        return x->ops.flags & WEFT_EXECUTOR_SERIAL && wf_flow_is_inside(x);
-    return me->worker && me->worker->solo && !x && t->on_sched == me->worker->sched;
+    if (t->serial)
+        return wf_flow_is_inside(t->work.on) && !wf_task_has_ended(t);
+    return me->worker && me->worker->solo && !t->work.on && t->on_sched == me->worker->sched;
 }
 
 bool wf_await_suspends(const struct wf_flow *flow)
@@ -164,6 +168,7 @@ static inline __attribute__((always_inline)) int wait_blocked(weft_task *t, weft
 /* Waits for the end of a task: 0, or await's own failure. */
 static int wait_for(weft_task *t, struct wf_flow *flow, weft_time deadline)
 {
+    wf_sys_point(WF_SYS_AWAIT);
     int rc = wf_await_refused(flow, t);
     if (rc != 0)
         return rc;

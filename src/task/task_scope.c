@@ -69,7 +69,7 @@ int wf_task_join_scope(weft_task *t, weft_scope *scope)
     int rc = wf_scope_may_go(s, wf_thread_now()->fiber);
     if (rc != 0)
         return rc;
-    struct wf_lock *lock = &s->owner->extra->lock;
+    struct wf_lock *lock = &wf_extra_of(s->owner)->lock;
     wf_lock(lock);
     if (!wf_scope_takes_children(s))
         rc = -ECANCELED;

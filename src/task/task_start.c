@@ -157,6 +157,7 @@ static void init(weft_task *t, weft_task_fn *fn, void *arg, const weft_task_opts
     t->owned = o->owns_executor ? o->on : NULL;
     t->value = NULL;
     t->finisher = NULL;
+    t->serial = false;
     t->on_sched = NULL;
     t->fiber = NULL;
     t->waiters = (struct wf_waiters){NULL, NULL};
@@ -225,6 +226,7 @@ static int prepare(weft_task *t, const struct goal *goal)
     t->work.on = x;
     t->flow.executor = x;
     t->flow.suspends = !x->is_sched;
+    t->serial = !x->is_sched && x->ops.flags & WEFT_EXECUTOR_SERIAL;
     t->work.kind = x->is_sched ? &as_fiber : &as_coroutine;
     t->work.attr = goal->attr;
     return !x->is_sched && goal->attr ? take_attr(t, goal->attr) : 0;

@@ -185,7 +185,38 @@ TEST(a_task_that_finds_no_thread_after_an_await_continues_with_eagain)
     place_free(&threads);
 }
 
-TESTS(task_deadlock, a_task_that_awaits_itself_gets_edeadlk, tasks_that_await_each_other_in_a_ring_get_edeadlk,
+/* The task of an executor, which ends while another thread is about to wait for it. */
+struct ending {
+    struct place place;
+    struct gate gate;
+    weft_task *task;
+};
+
+/* Before the wait: the task ends, and its executor is freed. */
+static void ends_first(void *arg)
+{
+    struct ending *e = arg;
+    weft_error how;
+    wf_sys_before(0, NULL, NULL);
+    put(&e->gate.open, 1);
+    AWAIT(weft_task_error(e->task, &how) == 0);
+    place_free(&e->place);
+}
+
+TEST(an_await_does_not_use_the_executor_of_a_task_that_ends_meanwhile)
+{
+    enum kind kinds[] = {LOOPER, ASYNC, THREAD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct ending e = {.place = place_new(kinds[i])};
+        e.task = start_on(e.place.x, passes_as_task, &e.gate);
+        wf_sys_before(1u << WF_SYS_AWAIT, ends_first, &e);
+        CHECK_INT(weft_task_await(e.task, NULL, WEFT_FOREVER), ==, 0);
+        weft_task_free(e.task);
+    }
+}
+
+TESTS(task_deadlock, an_await_does_not_use_the_executor_of_a_task_that_ends_meanwhile,
+      a_task_that_awaits_itself_gets_edeadlk, tasks_that_await_each_other_in_a_ring_get_edeadlk,
       a_function_of_a_looper_that_awaits_its_task_gets_edeadlk,
       the_only_worker_of_a_scheduler_does_not_wait_for_its_task,
       a_task_that_cannot_be_resumed_continues_on_the_finisher_with_the_error,
