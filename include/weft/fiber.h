@@ -174,25 +174,27 @@ WEFT_API int weft_detach(weft_fiber *f);
  *  - any call inside a shield;
  *  - a call that releases or announces something, which never fails because of a cancel: unlocks, weft_sem_post,
  *    weft_event_set, weft_waitgroup_done, weft_cond_signal, weft_chan_close, weft_close, weft_shutdown, weft_unpark,
- *    weft_detach, every call whose name ends in _free;
+ *    weft_detach, every call whose name ends in _free (but see the next line);
+ *  - weft_scope_wait, weft_scope_close and weft_scope_free: with -ECANCELED they report how the scope has ended, not
+ *    that they have done nothing;
  *  - weft_cond_wait when it takes its mutex back, and weft_once_do once its function has returned;
- *  - calls that never wait, and weft_yield and weft_checkpoint.
+ *  - calls that never wait (except weft_scope_try_go), and weft_yield and weft_checkpoint.
  *
  * The cancel stays (it is level-triggered): a fiber that ignores -ECANCELED gets it from its next cancellation point
  * again. Such a fiber still lets other fibers run.
  *
  * Returns: 0, -ESRCH it has ended, -EINVAL f is NULL
  * Context: fiber | any thread
- * Blocks:  never
+ * Blocks:  never; tasks on noop that wait in scopes of f continue in this call
  * Owns:    nothing
  */
 WEFT_API int weft_cancel(weft_fiber *f);
 
 /**
- * Whether the calling fiber was cancelled: for loops that reach no cancellation point.
+ * Whether the calling fiber or task is cancelled now: for loops that reach no cancellation point.
  *
- * Returns: true if so; false on a plain thread
- * Context: fiber | any thread
+ * Returns: true if so; false on a plain thread outside of tasks
+ * Context: task | fiber | any thread
  * Blocks:  never
  * Owns:    nothing
  */
@@ -225,7 +227,7 @@ WEFT_API bool weft_cancelled(void);
  * its deadline has passed. A fiber may end in a shield.
  *
  * Returns: 0, -EINVAL the deadline is WEFT_FOREVER (a shield may not keep a fiber alive for ever), -ENXIO not a fiber,
- *          -ENOMEM (only inside another shield)
+ *          or a task on noop inside a fiber, -ENOMEM (only inside another shield)
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -242,17 +244,17 @@ WEFT_API int weft_shield_begin(weft_time deadline);
  */
 WEFT_API void weft_shield_end(void);
 
-/** Why a fiber was cancelled. */
+/** Kinds of causes. */
 enum weft_cause_kind {
     WEFT_CAUSE_CALL = 1, /* weft_cancel, weft_scope_cancel, weft_task_cancel, or the grace of weft_scope_stop is over */
     WEFT_CAUSE_DEADLINE, /* the deadline of a scope */
     WEFT_CAUSE_FAILURE,  /* another child of the scope has failed; `code` is its error */
     WEFT_CAUSE_ENOUGH,   /* the scope needs no more: its policy says so, or it closes */
-    WEFT_CAUSE_SHUTDOWN, /* the scheduler stops, or an executor was closed */
+    WEFT_CAUSE_SHUTDOWN, /* the scheduler stops, or the task's executor was closed without drain */
     WEFT_CAUSE_HANGUP,   /* weft_cancel_on_hangup */
 };
 
-/** The first cause of a cancel. */
+/** Why a fiber is cancelled. weft_cancel_cause says which cause counts if there are several. */
 typedef struct weft_cause {
     size_t size;      /* sizeof(weft_cause); set it before the call, 0 means the first release's size */
     int kind;         /* enum weft_cause_kind */
@@ -281,9 +283,10 @@ WEFT_API int weft_cancel_cause(weft_cause *out);
  * Adds a clean-up handler: fn(arg) runs in the calling fiber when the fiber closes its innermost open scope. If the
  * fiber has no open scope, fn(arg) runs when the fiber ends. Each handler runs once, after the children of the scope
  * have ended. The handler that was added last runs first. Handlers run in a shield of WEFT_DEFER_TIME, so they can wait
- * even if the fiber is cancelled. If the fiber is in a shield already, they run in that shield.
+ * even if the fiber is cancelled. If the fiber closes the scope inside a shield, they run in that shield instead.
  *
- * Returns: 0, -EINVAL no fn, -ENXIO not a fiber, -ENOMEM (nothing was added: clean up at once)
+ * Returns: 0, -EINVAL no fn, -ENXIO not a fiber, or a task on noop inside a fiber, -ENOMEM (nothing was added: clean up
+ *          at once)
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing; `arg` must live until the handler has run

@@ -14,10 +14,12 @@
  *          return 0;
  *      }
  *
- * Children. weft_scope_go and weft_task_start with opts.scope start children. weft_go, timers and watches inherit
- * nothing: what they start is nobody's child. The owner is the fiber that opened the scope. The owner and the children
- * may start children. A task that is not a fiber starts them by weft_task_start. Only the owner may wait for the scope
- * and close it. Any thread may cancel it.
+ * Children. weft_scope_go, weft_scope_try_go, and weft_task_start with opts.scope start children. weft_go, timers and
+ * watches inherit nothing: what they start is nobody's child. The owner is the fiber that opened the scope. The owner
+ * and the children may start children, also after a wait, and also while the scope is asked to stop. A task
+ * (weft/task.h) that is not a fiber starts children by weft_task_start. A child with a name, a stack size or other
+ * attributes, or with a value to return, is a task. Only the owner may wait for the scope, as often as it likes, and
+ * close it. Any thread may cancel it.
  *
  * Cancellation. A scope is cancelled by weft_scope_cancel, by its deadline, by its policy (the default cancels at the
  * first failure) and by its close. It is also cancelled with its owner, and with the scope around it. Then the waits
@@ -31,17 +33,19 @@
  * weft_scope_wait and weft_scope_close return -ECANCELED.
  *
  * Shields. A scope that was opened inside a shield (weft_shield_begin) is sheltered: a cancel from outside the shield
- * does not cancel it or its children. So clean-up can run in parallel too. Inside a shield no cancel ends the owner's
- * own waits, not even the deadline of a scope that was opened there. A stop of the scheduler cancels every fiber,
- * children of sheltered scopes too.
+ * does not cancel it or its children. So clean-up can run in parallel too. Until the shield's deadline no cancel ends
+ * the owner's own waits, not even the deadline of a scope that was opened there. After that deadline the scope is still
+ * sheltered, but the owner's waits are not. A stop of the scheduler cancels every fiber, children of sheltered scopes
+ * too.
  *
  * Calls of this header take no deadline: the scope has one. A wait inside costs the same with it and without it. The
  * deadline covers calls that take no deadline, hooked calls included. It cannot interrupt a call that has begun on a
  * helper thread with weft_offload_opts.stays (weft/offload.h). The close waits for such a call, and says so after a
  * second.
  *
- * Memory. A scope needs no memory of its own, and children leave nothing behind in it. After ten million children it is
- * as big as at its start. A scope in which children have failed keeps a list of the first failures until it is closed.
+ * Memory. A scope lies in the caller's storage, and children leave nothing behind in it. After ten million children it
+ * is as big as at its start. The first scope of a fiber allocates a small record for the fiber; later scopes use the
+ * same record. A scope in which children have failed keeps a list of the first failures until it is closed.
  *
  * In the child of a fork, the scopes of the fiber that forked are open and hold no children.
  *
@@ -57,12 +61,15 @@
 
 WEFT_BEGIN_DECLS
 
-/** A scope, in the caller's storage. It must not move between open and close, and must not lie on a shared stack. */
+/**
+ * A scope, in the caller's storage. It must not move between open and close, and must not lie on a shared stack. The
+ * storage need not be cleared before the open. Calls on storage that was never opened notice that only if it is zero.
+ */
 typedef struct weft_scope {
     void *opaque[16];
 } weft_scope;
 
-/** What a child runs. It returns 0, or a negative errno: then it has failed. A positive value counts as 0. */
+/** What a child runs. It returns 0, or a negative errno: then it has failed. Here a positive value counts as 0. */
 typedef int weft_job(void *arg);
 
 /** How many children a scope has had, and how they ended. */
@@ -71,7 +78,7 @@ typedef struct weft_scope_tally {
     size_t started;   /* children so far */
     size_t live;      /* children that have not ended */
     size_t succeeded; /* children that ended with 0 */
-    size_t failed;    /* children that ended with an error. A cancelled child that returns -ECANCELED is in neither */
+    size_t failed;    /* children that ended with an error, except cancelled children that returned -ECANCELED */
     int error;        /* the first error, or 0 */
 } weft_scope_tally;
 
@@ -80,21 +87,27 @@ typedef struct weft_scope_tally {
  * of your own is a table of two functions. `self` is the table, so a policy with data is a struct that begins with the
  * table.
  *
- * Both functions run while the scope is locked: they must be short, and must not call this library.
+ * Both functions run while the scope is locked, on any thread, one call at a time for each scope. They must be short,
+ * and must not call this library.
  */
 typedef struct weft_scope_policy weft_scope_policy;
 struct weft_scope_policy {
     size_t size;      /* sizeof(weft_scope_policy) */
     const char *name; /* for messages; must live as long as the policy */
-    /* Called when a child has ended. Returns true to cancel the scope, because the scope needs no more. */
+    /* Called when a child has ended, unless the scope is cancelled already. Returns true if the scope has enough: then
+     * it is cancelled. */
     bool (*enough)(const weft_scope_policy *self, const weft_scope_tally *so_far);
-    /* Called when all children have ended, unless a call or a deadline cancelled the scope. Returns wait's result. */
+    /* Called by each wait, and by the close, when all children have ended. Returns what the wait or the close returns.
+     * Not called if a call, a deadline or a cancel from outside has cancelled the scope: the result is then theirs. */
     int (*result)(const weft_scope_policy *self, const weft_scope_tally *all);
 };
 
 /** The default. The first failure cancels the other children, and wait returns it. Without a failure wait returns 0. */
 extern WEFT_API const weft_scope_policy weft_until_failure;
-/** The first success cancels the others, and wait returns 0. Without a success: the first failure, or -ENOENT. */
+/**
+ * The first success cancels the others, and wait returns 0. Without a success wait returns the first failure, or
+ * -ENOENT if no child has failed either.
+ */
 extern WEFT_API const weft_scope_policy weft_until_success;
 /** A supervisor. Failures cancel nothing, and wait returns 0 when all have ended. weft_scope_failures lists them. */
 extern WEFT_API const weft_scope_policy weft_until_all;
@@ -112,9 +125,9 @@ typedef struct weft_scope_opts {
  * Opens a scope. Call it as weft_scope_open(s, opts), a macro that passes the line it stands on. A scope that is opened
  * in a cancelled fiber is cancelled from its start, unless a shield shelters it.
  *
- * Returns: 0, -EINVAL s is NULL or lies on a shared stack (use weft_scope_new), or the options are invalid, -ENXIO not
- *          a fiber (a task on an executor that is no scheduler is none, also inside a fiber), -EBUSY the calling fiber
- *          has s open already, -ENOMEM
+ * Returns: 0, -EINVAL s is NULL or lies on a shared stack (use weft_scope_new), or the options are invalid, -ENXIO the
+ *          caller is not a fiber (a task is a fiber only on a scheduler: a task on noop is not, even inside a fiber),
+ *          -EBUSY the calling fiber has s open already, -ENOMEM
  * Context: fiber
  * Blocks:  never
  * Owns:    the calling fiber owns the scope until weft_scope_close; a fiber that ends with an open scope panics
@@ -148,8 +161,9 @@ WEFT_API int weft_scope_free(weft_scope *s);
  * waits until a child ends. A child that calls this does not wait: the call fails with -EDEADLK, because children that
  * wait for each other's places would never end. Call it as weft_scope_go(s, fn, arg).
  *
- * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope closes, -EPERM the caller is neither the
- *          owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL s or fn is NULL, -ENOMEM
+ * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope is being closed, -EPERM the caller is not a
+ *          fiber, or is neither the owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL s
+ *          or fn is NULL, -ENOMEM
  * Context: fiber
  * Blocks:  the fiber, only with at_once
  * Owns:    nothing; `arg` must live until the child has ended, so it may be in the frame that closes the scope
@@ -170,11 +184,12 @@ WEFT_API int weft_scope_try_go_at(const char *site, weft_scope *s, weft_job *fn,
 
 /**
  * Waits until every child has ended. If the scope is cancelled meanwhile, the wait goes on until its children have
- * ended. A cancel from outside (of the owner, or of an outer scope) ends the wait at once; the close then waits.
+ * ended. After a second it then names on stderr the children that ignore their cancel. A cancel of the owner, of an
+ * outer scope, or of a scope that the owner has opened inside this one ends the wait at once; the close then waits.
  *
  * Returns: what the policy says (by default 0 or the first failure), -ETIMEDOUT the scope's deadline has cancelled it,
- *          -ECANCELED a call has cancelled it (weft_scope_cancel, or weft_scope_stop's grace is over), or the cancel
- *          came from outside; -EPERM the caller is not the owner, -EINVAL s is NULL or not open
+ *          -ECANCELED a call has cancelled it (weft_scope_cancel, or weft_scope_stop's grace is over), or another
+ *          cancel has ended the wait; -EPERM the caller is not the owner, -EINVAL s is NULL or not open
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing
@@ -183,31 +198,37 @@ WEFT_API int weft_scope_wait(weft_scope *s);
 
 /**
  * Cancels a scope, and everything below it. The first cancel counts: later ones change nothing. weft_cancel_cause
- * reports `code` (-ECANCELED if it is 0) and `text` to the cancelled fibers. They do not change what wait returns.
+ * reports `code` (-ECANCELED if it is 0) and `text` to the cancelled fibers. `code` and `text` do not change what
+ * weft_scope_wait returns.
  *
- * Returns: 0 (also if it was cancelled before), -EINVAL s is NULL, or code is positive, -ESRCH s is not open
+ * The scope must not be closed before this call has cancelled it. A child of the scope may call at any time. Another
+ * thread, or a fiber outside, needs an agreement with the owner, for instance that the owner joins it before the close.
+ * A close that begins because of this cancel waits for the end of the call.
+ *
+ * Returns: 0 (also if it was cancelled before), -EINVAL s is NULL, or code is positive, -ESRCH s was closed, and its
+ *          storage is still there
  * Context: fiber | any thread
- * Blocks:  never
- * Owns:    nothing; `text` (may be NULL) must live as long as the scope. The scope must be open when the call begins;
- *          its close waits for the end of the call
+ * Blocks:  never; tasks on noop below the scope that wait continue in this call
+ * Owns:    nothing; `text` (may be NULL) must live as long as the scope
  */
 WEFT_API int weft_scope_cancel(weft_scope *s, int code, const char *text);
 
 /**
  * Asks a scope to stop in two steps. First weft_stopping() becomes true, and weft_stop_event() is set, in the owner and
- * in everything below. After `grace` the scope is cancelled; a grace that is not positive cancels at once. A second
- * call can only shorten the grace.
+ * in everything below. After `grace` the scope is cancelled; a grace that is not positive cancels at once. The scope's
+ * deadline still counts if it is earlier. A second call can only shorten the grace. The scope must not be closed before
+ * this call has marked it, as for weft_scope_cancel.
  *
- * Returns: 0, -EINVAL s is NULL, -ESRCH s is not open
+ * Returns: 0, -EINVAL s is NULL, -ESRCH s was closed, and its storage is still there
  * Context: fiber | any thread
- * Blocks:  never
- * Owns:    nothing. The scope must be open when the call begins; its close waits for the end of the call
+ * Blocks:  never; without a grace as weft_scope_cancel
+ * Owns:    nothing
  */
 WEFT_API int weft_scope_stop(weft_scope *s, weft_span grace);
 
 /**
- * Whether the calling fiber, or the calling task (weft/task.h), is asked to stop: a scope that it has opened, or one
- * above it, is stopping. For loops: finish what has begun, begin nothing new.
+ * Whether the calling fiber, or the calling task (weft/task.h), is asked to stop: a scope that it has open, or a scope
+ * that it is below, is stopping. For loops: finish what has begun, begin nothing new.
  *
  * Returns: true if so; false on a plain thread
  * Context: task | fiber | any thread
@@ -217,8 +238,8 @@ WEFT_API int weft_scope_stop(weft_scope *s, weft_span grace);
 WEFT_API bool weft_stopping(void);
 
 /**
- * An event of the calling fiber. It is set when weft_stopping() becomes true. Use it in weft_select and
- * weft_event_wait.
+ * An event of the calling fiber. The library sets it when weft_stopping() becomes true, and resets it when the close
+ * of the stopping scope makes weft_stopping() false again. Use it in weft_select and weft_event_wait.
  *
  * Returns: the event; NULL on a plain thread, or without memory
  * Context: fiber
@@ -232,8 +253,8 @@ WEFT_API weft_event *weft_stop_event(void);
  * (weft_defer) that were added inside. No cancel ends this wait. After a second it names on stderr the children that
  * ignore their cancel. Then the scope absorbs its own cancel.
  *
- * The cancel of the children that are left is no failure: if nothing else went wrong, the close returns what wait
- * would.
+ * The cancel of the children that are left is no failure: if nothing else went wrong, the close returns the policy's
+ * result.
  *
  * Returns: as weft_scope_wait; -EPERM the caller is not the owner, -EBUSY a scope that was opened inside is still open,
  *          -EALREADY the caller is a clean-up handler of this close; on these three nothing was closed. -EINVAL s is
@@ -284,8 +305,9 @@ WEFT_API ptrdiff_t weft_scope_failures(weft_scope *s, weft_failure *out, size_t 
 WEFT_API weft_scope *weft_scope_enter_at(const char *site, weft_scope *s, const weft_scope_opts *opts);
 
 /**
- * Closes a scope for WEFT_SCOPE: as weft_scope_close. If the scope has failed, and its owner has not waited for it, a
- * line on stderr says so.
+ * Closes a scope for WEFT_SCOPE: as weft_scope_close, but panics where that call returns -EPERM, -EBUSY or -EALREADY,
+ * and does nothing if the block has closed the scope itself. If a child has failed, the result is negative and the
+ * owner has not called weft_scope_wait, a line on stderr says so.
  *
  * Returns: nothing
  * Context: fiber
@@ -303,8 +325,8 @@ WEFT_API void weft_scope_leave(weft_scope *s);
  *  - longjmp out of the block skips the close. So does a C++ exception that passes through C code which was compiled
  *    without -fexceptions. In C++ itself exceptions close the scope.
  *  - `return total;` evaluates total before the children are joined. Call weft_scope_wait first if they change it.
- *  - The value of the close is lost. Call weft_scope_wait to see failures. If the scope's result is a child's failure,
- *    and no wait has returned it, the close prints a line. A deadline that has passed prints nothing.
+ *  - The value of the close is lost. Call weft_scope_wait to see failures. If a child has failed, the result is negative
+ *    and weft_scope_wait was not called, the close prints a line on stderr.
  */
 #define WEFT_SCOPE(s, ...)                                                                                             \
     for (weft_scope s __attribute__((cleanup(weft_scope_leave))),                                                      \

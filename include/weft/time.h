@@ -2,7 +2,8 @@
  * weft/time.h: lengths of time and points in time.
  *
  * A span is a length in nanoseconds. A time is a point on CLOCK_MONOTONIC, and a struct of its own, so that a length
- * passed where a deadline belongs does not compile. Every call that can wait takes one deadline, as its last argument.
+ * passed where a deadline belongs does not compile. A call that waits takes one deadline, as its last argument. (The
+ * calls of weft/scope.h take none: the scope has a deadline.)
  *
  * A deadline in the past still tries once, then -ETIMEDOUT. WEFT_NOW tries once and never waits: -EAGAIN. Nothing ever
  * wakes before its time.
