@@ -283,7 +283,8 @@ WEFT_API int weft_cancel_cause(weft_cause *out);
  * Adds a clean-up handler: fn(arg) runs in the calling fiber when the fiber closes its innermost open scope. If the
  * fiber has no open scope, fn(arg) runs when the fiber ends. Each handler runs once, after the children of the scope
  * have ended. The handler that was added last runs first. Handlers run in a shield of WEFT_DEFER_TIME, so they can wait
- * even if the fiber is cancelled. If the fiber closes the scope inside a shield, they run in that shield instead.
+ * even if the fiber is cancelled. If the fiber closes the scope inside a shield that lasts longer, they run in that
+ * shield.
  *
  * Returns: 0, -EINVAL no fn, -ENXIO not a fiber, or a task on noop inside a fiber, -ENOMEM (nothing was added: clean up
  *          at once)

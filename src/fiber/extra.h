@@ -19,6 +19,7 @@
 #include "fiber/fiber.h"
 #include "time/wheel.h"
 
+struct wf_child_text;
 struct wf_context;
 struct wf_defer;
 struct wf_extras;
@@ -43,6 +44,8 @@ struct wf_child_ops {
     /* Without a lock: the fiber that the child is, which then stays until `let_go`; NULL: it is none now. */
     weft_fiber *(*stopped_fiber)(struct wf_child *c);
     void (*let_go)(struct wf_child *c, weft_fiber *f);
+    /* Under the same lock: what dumps and messages say about it (sched/dump_scopes.h). */
+    void (*describe)(struct wf_child *c, struct wf_child_text *to);
 };
 
 /* A place in a scope's list of children. guarded by: the lock of the scope's owner, except const fields */

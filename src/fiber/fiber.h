@@ -142,6 +142,17 @@ _Static_assert(sizeof(weft_fiber) == (WF_DEBUG ? 512 : 320), "a record is whole 
 /* The fiber of a sleeper, a timer or an inbox's node. */
 #define WF_FIBER_OF(p, member) ((weft_fiber *)((char *)(p)-offsetof(weft_fiber, member)))
 
+/* Copies the name byte by byte: the record may change hands meanwhile. */
+static inline void wf_name_copy(char *to, const weft_fiber *f)
+{
+    for (int i = 0; i < WF_NAME_BYTES - 1; i++) {
+        to[i] = wf_load(&f->name[i]);
+        if (to[i] == '\0')
+            return;
+    }
+    to[WF_NAME_BYTES - 1] = '\0';
+}
+
 /* A record that becomes free, or is new: the fields that only some fibers set. */
 static inline void wf_record_clean(weft_fiber *f)
 {

@@ -33,7 +33,7 @@ enum wf_phase {
 
 /* Bits of `bits`. */
 enum {
-    WF_CANCEL = 1 << 0, /* it is cancelled now: its waits look at this bit alone */
+    WF_CANCEL = 1 << 0, /* it is cancelled now: its waits look at this bit alone. A plain thread's: the task that it runs */
     WF_TOKEN = 1 << 1,  /* an unpark came while it was not PARKED */
     WF_KNOWN = 1 << 2,  /* others know the fiber by its id, and look under the pool's lock: see wf_be_known */
     WF_CANCEL_SELF =
@@ -56,7 +56,7 @@ struct wf_waiter {
 
 struct wf_sleeper {
     uint32_t phase;        /* atomic: see the picture */
-    uint32_t bits;         /* atomic: set by anybody, whatever the phase. A plain thread's: const: its wf_forks */
+    uint32_t bits;         /* atomic: any thread sets them, in any phase. A plain thread's: const: wf_thread_bits */
     weft_fiber *fiber;     /* const; NULL: a plain thread, which sleeps on `phase` */
     struct wf_waiter node; /* for a wait on one object, and the wait's result; never on a stack that is copied */
 };

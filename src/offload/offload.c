@@ -145,13 +145,15 @@ int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, voi
         wf_panic(__func__, "the argument is on a shared stack, where the helper cannot reach it while the fiber waits; "
                            "allocate it, or give the fiber a stack of its own");
 #endif
+    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind, .stays = o.stays};
     if (deadline.ns == INT64_MAX && !wf_thread_now()->fiber) {
+        if (wf_cancel_point(NULL, deadline)) /* in a task that is cancelled */
+            return never_begins(&errand, -ECANCELED);
         void *result = fn(arg);
         if (value)
             *value = result;
         return 0;
     }
-    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind, .stays = o.stays};
     return wf_offload(&errand, value, deadline);
 }
 

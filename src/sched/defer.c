@@ -6,6 +6,8 @@
 #include "base/errno.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "sched/flow.h"
+#include "sched/shield.h"
 #include "sched/slice.h"
 
 struct wf_defer {
@@ -18,7 +20,7 @@ struct wf_defer {
 int weft_defer(void (*fn)(void *arg), void *arg)
 {
     wf_slice_here();
-    weft_fiber *f = wf_thread_now()->fiber;
+    weft_fiber *f = wf_flow_fiber();
     if (!fn)
         return -EINVAL;
     if (!f)
@@ -40,9 +42,7 @@ bool wf_defers_has(const struct wf_extra *x, const struct wf_scope *s)
 void wf_defers_run(weft_fiber *f, const struct wf_scope *s)
 {
     struct wf_extra *x = wf_extra_of(f);
-    bool shielded = f->deaf & (WF_DEAF_SHIELD | WF_DEAF_SHIELDS);
-    if (!shielded)
-        weft_shield_begin(weft_in(WEFT_DEFER_TIME)); /* needs no memory: no other shield is open */
+    struct wf_shield_time was = wf_shield_at_least(f, WEFT_DEFER_TIME);
     while (x->defers && (!s || x->defers->scope == s)) {
         struct wf_defer *d = x->defers;
         void (*fn)(void *) = d->fn;
@@ -51,6 +51,5 @@ void wf_defers_run(weft_fiber *f, const struct wf_scope *s)
         wf_sys_free(d);
         fn(arg);
     }
-    if (!shielded)
-        weft_shield_end();
+    wf_shield_restore(f, was);
 }

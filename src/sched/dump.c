@@ -42,23 +42,13 @@ static bool is_meant(const weft_fiber *f, const weft_sched *s)
            (!s || (wf_load(&f->sched) == s && state != WEFT_FIBER_NEW && state != WEFT_FIBER_DONE));
 }
 
-static void copy_name(char *to, const weft_fiber *f)
-{
-    for (int i = 0; i < WF_NAME_BYTES - 1; i++) {
-        to[i] = wf_load(&f->name[i]);
-        if (to[i] == '\0')
-            return;
-    }
-    to[WF_NAME_BYTES - 1] = '\0';
-}
-
 static void copy_identity(weft_fiber *f, void *arg)
 {
     struct line *to = arg;
     if (wf_load(&f->state) == 0)
         return;
     to->id = wf_load(&f->id);
-    copy_name(to->name, f);
+    wf_name_copy(to->name, f);
 }
 
 static void look(weft_fiber *f, void *arg)
@@ -85,7 +75,7 @@ static void look(weft_fiber *f, void *arg)
         memcpy(to->sched, home->sched->name, sizeof to->sched);
     bool asked = l->objects && to->state == WEFT_FIBER_PARKED;
     to->awaited = asked ? wf_awaited_by(f) : (struct wf_awaited){0};
-    copy_name(to->name, f);
+    wf_name_copy(to->name, f);
 }
 
 static const char *const states[] = {"free", "new", "ready", "running", "parked", "done"};
@@ -183,6 +173,15 @@ static void print_scope(const struct print *p, const struct wf_scope_line *s, in
     fputc('\n', to);
 }
 
+/* A task that is no fiber, or not yet. */
+static void print_task(const struct print *p, const struct wf_child_text *c, int depth)
+{
+    fprintf(p->to, "%*stask \"%s\" %s", 2 + 4 * depth, "", c->name, c->begun ? "begun" : "not begun");
+    if (c->on[0] != '\0')
+        fprintf(p->to, ", on executor \"%s\"", c->on);
+    fputc('\n', p->to);
+}
+
 enum { DEEPEST = 64 }; /* what is below is printed there */
 
 /* A fiber, the scopes that it has open, outermost first, and their children. Recursive to DEEPEST at most. */
@@ -198,9 +197,12 @@ static void print_tree(struct print *p, const struct line *l, int depth) // NOLI
             continue;
         print_scope(p, s, depth);
         for (size_t k = s->children; k-- > 0;) {
-            const struct line *child = find(p->l, all->child[s->first + k]);
+            const struct wf_child_text *c = &all->child[s->first + k];
+            const struct line *child = c->fiber != 0 ? find(p->l, c->fiber) : NULL;
             if (child && child->is_child && depth < DEEPEST)
                 print_tree(p, child, depth + 1);
+            else if (c->is_task && c->fiber == 0)
+                print_task(p, c, depth + 1);
         }
     }
 }
@@ -214,7 +216,8 @@ static void mark_children(const struct lines *l)
         const struct wf_scope_line *s = &all->line[i];
         struct line *owner = find(l, s->owner);
         for (size_t k = 0; owner && k < s->children; k++) {
-            struct line *child = find(l, all->child[s->first + k]);
+            uint64_t id = all->child[s->first + k].fiber;
+            struct line *child = id != 0 ? find(l, id) : NULL;
             if (child && child != owner)
                 child->is_child = true;
         }

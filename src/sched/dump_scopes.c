@@ -9,15 +9,31 @@
 #include "sched/cancel.h"
 #include "sched/family.h"
 
+void wf_child_describe_fiber(struct wf_child_text *to, const weft_fiber *f)
+{
+    to->fiber = wf_load(&f->id);
+    to->site = wf_load(&f->site);
+    bool parked = wf_load_acquire(&f->state) == WEFT_FIBER_PARKED; /* pairs with wf_worker_commit: what it waits for */
+    to->what = parked ? wf_load(&f->what) : NULL;
+    wf_name_copy(to->name, f);
+}
+
+void wf_child_describe(struct wf_child_text *to, struct wf_child *c)
+{
+    *to = (struct wf_child_text){0};
+    if (c->fiber)
+        wf_child_describe_fiber(to, c->fiber);
+    else
+        c->ops->describe(c, to);
+}
+
 /* guarded by: the family's lock */
 static void copy_children(struct wf_dump_scopes *to, struct wf_scope_line *line, const struct wf_scope *s)
 {
     line->first = to->children;
-    for (const struct wf_child *c = s->first; c; c = c->next) {
-        if (!c->fiber)
-            continue;
+    for (struct wf_child *c = s->first; c; c = c->next) {
         if (to->children < to->child_room) {
-            to->child[to->children] = wf_load(&c->fiber->id);
+            wf_child_describe(&to->child[to->children], c);
             line->children++;
         }
         to->children++;

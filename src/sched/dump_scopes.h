@@ -11,13 +11,28 @@
 
 enum { WF_DUMP_TEXT = 64 };
 
+/* What dumps and messages say about a child of a scope: a copy, made while the child cannot end. */
+struct wf_child_text {
+    uint64_t fiber;   /* its id; 0: a task that is no fiber now */
+    const char *site; /* of a fiber */
+    const char *what; /* of a fiber that is parked: what it waits for; NULL: it runs or is ready */
+    bool is_task;
+    bool begun; /* of a task */
+    char name[WF_NAME_BYTES];
+    char on[WF_NAME_BYTES]; /* of a task: the name of its executor; "": the scheduler */
+};
+
+/* Describes a child, or a child that is this fiber. guarded by: the family's lock */
+void wf_child_describe(struct wf_child_text *to, struct wf_child *c);
+void wf_child_describe_fiber(struct wf_child_text *to, const weft_fiber *f);
+
 /* A scope that was open. */
 struct wf_scope_line {
     uint64_t owner; /* the fiber's id */
     const char *site;
     int64_t due;
     size_t live;            /* its children, */
-    size_t first, children; /* and those of them whose ids are in wf_dump_scopes.child */
+    size_t first, children; /* and those of them that are in wf_dump_scopes.child */
     bool stopping;
     char name[WF_NAME_BYTES];
     char cause[WF_DUMP_TEXT]; /* "": it is not cancelled */
@@ -25,7 +40,7 @@ struct wf_scope_line {
 
 struct wf_dump_scopes {
     struct wf_scope_line *line;
-    uint64_t *child; /* ids, those of one scope after the other */
+    struct wf_child_text *child; /* those of one scope after those of another */
     size_t count, room, children, child_room;
 };
 

@@ -35,6 +35,13 @@ struct wf_flow *wf_flow_task(void)
     return flow;
 }
 
+struct weft_fiber *wf_flow_fiber(void)
+{
+    struct weft_fiber *f = wf_thread_now()->fiber;
+    const struct wf_flow *flow = f ? wf_flow_task() : NULL;
+    return flow && flow->suspends ? NULL : f;
+}
+
 struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg)
 {
     const struct wf_thread *t = wf_thread_now();

@@ -50,6 +50,12 @@ struct wf_flow *wf_flow_now(void);
 /* The innermost flow that is a task, or NULL. */
 struct wf_flow *wf_flow_task(void);
 
+/*
+ * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber: the task leaves
+ * that fiber at an await.
+ */
+struct weft_fiber *wf_flow_fiber(void);
+
 /* Calls see(flow, arg) for all flows of the calling thread, from the innermost on, until it returns true: that flow. */
 struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg);
 

@@ -89,7 +89,7 @@ void wf_fork_bury(void)
 bool wf_fork_lost(const struct wf_sleeper *who)
 {
     if (!who->fiber)
-        return wf_load(&who->bits) != wf_forks;
+        return (wf_load(&who->bits) & ~(uint32_t)WF_CANCEL) != wf_thread_bits();
     wf_fork_bury();
     return false; /* else its phase says that it waits for nothing */
 }

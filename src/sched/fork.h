@@ -27,6 +27,12 @@ static inline void wf_fork_look(void)
         wf_fork_bury();
 }
 
+/* The bits of a plain thread's sleeper: they count forks, above WF_CANCEL. */
+static inline uint32_t wf_thread_bits(void)
+{
+    return wf_forks << 1;
+}
+
 /* In the child of a fork: whether it is a thread that does not exist here. A lost fiber waits for nothing when it returns. */
 WF_COLD bool wf_fork_lost(const struct wf_sleeper *who);
 

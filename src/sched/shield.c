@@ -11,6 +11,7 @@
 #include "base/sanitizer.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "sched/flow.h"
 #include "sched/slice.h"
 
 enum { FIRST_ROOM = 8 };
@@ -41,6 +42,40 @@ void wf_shield_drop(weft_fiber *f)
     if (f->deaf & WF_DEAF_SHIELDS)
         wf_sys_free(f->shields);
     f->deaf = 0;
+}
+
+/* The deadline of the shield with this number, from 1 on; NULL: f has no such shield. */
+static int64_t *deadline_of(weft_fiber *f, uint32_t number)
+{
+    if (f->deaf & WF_DEAF_SHIELDS)
+        return number <= f->shields->count ? &f->shields->until[number - 1] : NULL;
+    return f->deaf & WF_DEAF_SHIELD && number == 1 ? &f->shield : NULL;
+}
+
+struct wf_shield_time wf_shield_at_least(weft_fiber *f, weft_span time)
+{
+    uint32_t number = f->deaf & WF_DEAF_SHIELDS ? f->shields->count : f->deaf & WF_DEAF_SHIELD ? 1 : 0;
+    int64_t until = weft_in(time).ns, *at = deadline_of(f, number);
+    struct wf_shield_time was = {number, at ? *at : 0};
+    if (!at) {
+        f->shield = until;
+        f->deaf |= WF_DEAF_SHIELD;
+    } else if (*at < until) {
+        *at = until;
+    }
+    return was;
+}
+
+void wf_shield_restore(weft_fiber *f, struct wf_shield_time was)
+{
+    int64_t *at = deadline_of(f, was.number);
+    uint8_t section = f->deaf & WF_DEAF_SECTION;
+    if (at) {
+        *at = was.until;
+    } else if (was.number == 0) {
+        wf_shield_drop(f);
+        f->deaf = section;
+    }
 }
 
 /* An array that holds the `count` open shields and has room for at least one more; NULL: no memory. */
@@ -77,7 +112,7 @@ static int begin_inner(weft_fiber *f, int64_t until)
 int weft_shield_begin(weft_time deadline)
 {
     wf_slice_here();
-    weft_fiber *f = wf_thread_now()->fiber;
+    weft_fiber *f = wf_flow_fiber();
     if (!f)
         return -ENXIO;
     if (deadline.ns == INT64_MAX)
@@ -102,7 +137,7 @@ static void end_inner(weft_fiber *f)
 void weft_shield_end(void)
 {
     wf_slice_here();
-    weft_fiber *f = wf_thread_now()->fiber;
+    weft_fiber *f = wf_flow_fiber();
     if (f && f->deaf & WF_DEAF_SHIELDS)
         end_inner(f);
     else if (f && f->deaf & WF_DEAF_SHIELD)

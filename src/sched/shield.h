@@ -52,6 +52,20 @@ WF_COLD bool wf_is_deaf(const weft_fiber *f);
 /* How many shields cover f now; at most UINT8_MAX. */
 uint8_t wf_shield_depth(const weft_fiber *f);
 
+/* The innermost shield as it was: its number, from 1 on (0: there was none), and its deadline. */
+struct wf_shield_time {
+    uint32_t number;
+    int64_t until;
+};
+
+/*
+ * From here on f is shielded for at least `time`: by its innermost shield, which lasts longer if need be, or by a shield
+ * of this call. Needs no memory. Restore undoes that. It also ends shields that were left open meanwhile, if there was
+ * none before.
+ */
+struct wf_shield_time wf_shield_at_least(weft_fiber *f, weft_span time);
+void wf_shield_restore(weft_fiber *f, struct wf_shield_time was);
+
 /* The fiber f ends: drops the sections and shields that f has left open. */
 WF_COLD void wf_shield_drop(weft_fiber *f);
 

@@ -41,6 +41,13 @@
 #define COMMIT_LOOKS 64
 #endif
 
+/* Whether the caller, a plain thread inside a coroutine, runs a task that is cancelled. */
+static bool flow_is_cancelled(void)
+{
+    const struct wf_flow *flow = wf_flow_cancellable();
+    return flow && wf_flow_is_cancelled(flow);
+}
+
 struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
 {
     if (wf_likely(t->fiber)) {
@@ -48,7 +55,7 @@ struct wf_sleeper *wf_sleeper_other(struct wf_thread *t, struct wf_sleeper *own)
         return &wf_thread_now()->fiber->sleeper;
     }
     own->phase = WF_AWAKE;
-    own->bits = wf_forks;
+    own->bits = wf_thread_bits() | (t->current && flow_is_cancelled() ? WF_CANCEL : 0);
     own->fiber = NULL;
     return own;
 }
@@ -61,7 +68,11 @@ const void *wf_whoami(void)
 
 bool wf_cancel_point_slow(const weft_fiber *f, weft_time deadline)
 {
-    if (wf_time_is_now(deadline) || !wf_cancel_is_heeded(f))
+    if (wf_time_is_now(deadline))
+        return false;
+    if (!f)
+        return flow_is_cancelled();
+    if (!wf_cancel_is_heeded(f))
         return false;
     wf_budget_spend_anywhere(WF_COST_IO, true);
     return true;

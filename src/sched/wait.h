@@ -157,13 +157,13 @@ static inline bool wf_cancel_is_heeded(const weft_fiber *f)
     return f && wf_load(&f->sleeper.bits) & WF_CANCEL && !(f->deaf && wf_is_deaf(f));
 }
 
-/* The rest of a cancellation point. f may be NULL: a plain thread has no cancel. */
+/* The rest of a cancellation point. f NULL: a plain thread; a task that it runs may be cancelled (sched/flow.h). */
 WF_COLD bool wf_cancel_point_slow(const weft_fiber *f, weft_time deadline);
 
 /*
  * A cancellation point: every call that can wait passes one before it does anything, even if it would not have to wait.
  * True: the caller returns -ECANCELED and has done nothing. A call with WEFT_NOW is not a cancellation point.
- * f NULL: a plain thread.
+ * f NULL: a plain thread. Only a task that it runs can be cancelled, and such a task is inside a coroutine.
  *
  * A point that returns true may let other fibers run (sched/budget.h), so that a fiber that ignores its cancel does not
  * keep its worker for itself. So the caller holds no lock, and reads nothing thread-local after it.
@@ -171,10 +171,12 @@ WF_COLD bool wf_cancel_point_slow(const weft_fiber *f, weft_time deadline);
 static inline bool wf_cancel_point(const weft_fiber *f, weft_time deadline)
 {
     wf_seam_point(f, deadline);
-    return f && wf_unlikely(wf_load(&f->sleeper.bits) & WF_CANCEL) && wf_cancel_point_slow(f, deadline);
+    if (wf_unlikely(!f))
+        return wf_thread_self.current && wf_cancel_point_slow(NULL, deadline);
+    return wf_unlikely(wf_load(&f->sleeper.bits) & WF_CANCEL) && wf_cancel_point_slow(f, deadline);
 }
 
-/* The same for a caller that has its sleeper. (The bits of a plain thread's sleeper count forks.) */
+/* The same for a caller that has its sleeper. */
 static inline bool wf_cancel_point_of(const struct wf_sleeper *me, weft_time deadline)
 {
     wf_seam_point(me->fiber, deadline);
@@ -192,7 +194,9 @@ static inline bool wf_cancel_point_here(weft_time deadline)
     wf_seam_point(wf_thread_self.fiber, deadline);
     struct wf_thread *t = &wf_thread_self;
     const weft_fiber *f = t->fiber;
-    if (wf_unlikely(!f) || wf_likely(((int64_t)(wf_load(&f->sleeper.bits) & WF_CANCEL) | t->worker->slice) == 0))
+    if (wf_unlikely(!f))
+        return t->current && wf_cancel_point_slow(NULL, deadline);
+    if (wf_likely(((int64_t)(wf_load(&f->sleeper.bits) & WF_CANCEL) | t->worker->slice) == 0))
         return false;
     return wf_cancel_point_here_slow(t, deadline);
 }

@@ -78,19 +78,12 @@ static int open_scope(const char *site, struct wf_scope *s, const weft_scope_opt
     return 0;
 }
 
-/* Whether the caller is a fiber that can own a scope. A task that leaves its fiber at an await cannot close it. */
-static bool may_own(void)
-{
-    const struct wf_flow *flow = wf_thread_now()->fiber ? wf_flow_task() : NULL;
-    return wf_thread_now()->fiber && !(flow && flow->suspends);
-}
-
 int weft_scope_open_at(const char *site, weft_scope *s, const weft_scope_opts *opts)
 {
     wf_slice_here();
     if (!s || wf_on_copied_stack(s))
         return -EINVAL;
-    return may_own() ? open_scope(site, wf_scope_of(s), opts) : -ENXIO;
+    return wf_flow_fiber() ? open_scope(site, wf_scope_of(s), opts) : -ENXIO;
 }
 
 int weft_scope_new_at(const char *site, weft_scope **out, const weft_scope_opts *opts)
@@ -98,7 +91,7 @@ int weft_scope_new_at(const char *site, weft_scope **out, const weft_scope_opts 
     wf_slice_here();
     if (!out)
         return -EINVAL;
-    if (!may_own())
+    if (!wf_flow_fiber())
         return -ENXIO;
     weft_scope *s = wf_sys_malloc(sizeof *s);
     int rc = s ? open_scope(site, wf_scope_of(s), opts) : -ENOMEM;

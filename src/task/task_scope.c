@@ -5,9 +5,12 @@
  * reference to the task under the family's lock. It cancels the task afterwards, without a lock, because a task on noop
  * continues in that call.
  */
+#include <stdio.h>
+
 #include "base/errno.h"
 #include "base/thread.h"
 #include "coro/coro.h"
+#include "sched/dump_scopes.h"
 #include "sched/family.h"
 #include "task/scope.h"
 #include "task/task.h"
@@ -56,6 +59,21 @@ static void let_go(struct wf_child *c, weft_fiber *f)
     wf_task_let_go(t);
 }
 
+static void describe(struct wf_child *c, struct wf_child_text *to)
+{
+    weft_task *t = task_of(c);
+    to->is_task = true;
+    to->begun = wf_load(&t->state) != WF_TASK_QUEUED;
+    wf_lock(&t->lock);                                /* the fiber is there as long as it is known */
+    const weft_fiber *f = wf_load_acquire(&t->fiber); /* pairs with begin_fiber */
+    if (f)
+        wf_child_describe_fiber(to, f);
+    wf_unlock(&t->lock);
+    snprintf(to->name, sizeof to->name, "%s", t->name ? t->name : "");
+    if (t->work.on && !t->work.on->is_sched)
+        snprintf(to->on, sizeof to->on, "%s", weft_executor_name(t->work.on));
+}
+
 bool wf_task_is_child_of(const struct wf_scope *s)
 {
     const weft_task *me = weft_task_current();
@@ -64,7 +82,7 @@ bool wf_task_is_child_of(const struct wf_scope *s)
 
 int wf_task_join_scope(weft_task *t, weft_scope *scope)
 {
-    static const struct wf_child_ops ops = {hold, cancel, stop, stopped_fiber, let_go};
+    static const struct wf_child_ops ops = {hold, cancel, stop, stopped_fiber, let_go, describe};
     struct wf_scope *s = wf_scope_of(scope);
     int rc = wf_scope_may_go(s, wf_thread_now()->fiber);
     if (rc != 0)

@@ -7,6 +7,7 @@
 
 #include <weft/chan.h>
 #include <weft/io.h>
+#include <weft/offload.h>
 
 #include "unit/task/places.h"
 
@@ -140,6 +141,107 @@ TEST(a_cancel_ends_every_kind_of_wait)
     weft_close(w.fds[0]);
     weft_close(w.fds[1]);
     CHECK_INT(weft_chan_free(w.chan), ==, 0);
+}
+
+/* Everything that a cancelled task needs is there, so no call would have to wait. */
+struct plenty {
+    weft_mutex mutex;
+    weft_rwlock rwlock;
+    weft_sem sem;
+    weft_event event;
+    weft_waitgroup group;
+    weft_once once;
+    weft_barrier alone;
+    weft_chan *chan;
+    weft_task *ended;
+    int fds[2], begun, cancelled, calls;
+};
+
+static void never_called(void *arg)
+{
+    more(&((struct plenty *)arg)->calls);
+}
+
+static void *never_offloaded(void *arg)
+{
+    never_called(arg);
+    return NULL;
+}
+
+/* The calls that can wait; each must be refused. */
+static void calls_that_can_wait(struct plenty *p)
+{
+    char byte = 'x';
+    int number = 1;
+    struct pollfd ready = {.fd = p->fds[0], .events = POLLIN};
+    CHECK_INT(weft_sleep(0), ==, -ECANCELED);
+    CHECK_INT(weft_mutex_lock(&p->mutex, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_rwlock_read_lock(&p->rwlock, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_rwlock_write_lock(&p->rwlock, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_sem_wait(&p->sem, weft_in(100 * WEFT_SEC)), ==, -ECANCELED);
+    CHECK_INT(weft_event_wait(&p->event, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_waitgroup_wait(&p->group, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_once_do(&p->once, never_called, p, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_barrier_wait(&p->alone, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_chan_send(p->chan, &number, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_chan_recv(p->chan, &number, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_await(p->ended, NULL, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_all(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_read(p->fds[0], &byte, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_write(p->fds[0], &byte, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_wait_fd(p->fds[0], POLLIN, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_poll(&ready, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_offload(never_offloaded, p, NULL, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(p->calls, ==, 0);
+}
+
+static int is_refused_everywhere(void *arg, void **value)
+{
+    struct plenty *p = arg;
+    int number;
+    char byte;
+    (void)value;
+    put(&p->begun, 1);
+    wait_flag(&p->cancelled);
+    CHECK(weft_cancelled());
+    calls_that_can_wait(p);
+    CHECK_INT(weft_sem_wait(&p->sem, WEFT_NOW), ==, 0); /* with WEFT_NOW, and releasing, goes on */
+    CHECK_INT(weft_sem_post(&p->sem), ==, 0);
+    CHECK_INT(weft_chan_recv(p->chan, &number, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_chan_send(p->chan, &number, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_read(p->fds[0], &byte, 1, WEFT_NOW), ==, 1);
+    CHECK_INT(weft_write(p->fds[1], &byte, 1, WEFT_NOW), ==, 1);
+    return -ECANCELED;
+}
+
+TEST(a_cancelled_task_is_refused_by_calls_that_would_not_have_to_wait)
+{
+    struct plenty p = {0};
+    int number = 7;
+    CHECK_INT(weft_barrier_init(&p.alone, 1), ==, 0);
+    CHECK_INT(weft_chan_new(&p.chan, sizeof(int), 2), ==, 0);
+    CHECK_INT(weft_chan_send(p.chan, &number, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_sem_post(&p.sem), ==, 0);
+    weft_event_set(&p.event);
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, p.fds), ==, 0);
+    CHECK_INT(weft_write(p.fds[1], "y", 1, WEFT_NOW), ==, 1);
+    for (enum kind k = THREAD; k < KINDS; k++) {
+        struct place at = place_new(k);
+        p.begun = p.cancelled = 0;
+        p.ended = start_on(at.x, returns_arg, NULL);
+        CHECK_INT(ends(p.ended), ==, 0);
+        weft_task *t = start_on(at.x, is_refused_everywhere, &p);
+        AWAIT(seen(&p.begun));
+        CHECK_INT(weft_task_cancel(t), ==, 0);
+        put(&p.cancelled, 1);
+        CHECK_INT(ends(t), ==, -ECANCELED);
+        weft_task_free(t);
+        weft_task_free(p.ended);
+        place_free(&at);
+    }
+    weft_close(p.fds[0]);
+    weft_close(p.fds[1]);
+    CHECK_INT(weft_chan_free(p.chan), ==, 0);
 }
 
 /* Waits shortly, again and again, until it is cancelled. */
@@ -398,8 +500,8 @@ TEST(a_task_learns_the_cause_of_its_scopes_cancel)
     in_a_fiber(2, cancels_its_scope, NULL);
 }
 
-TESTS(task_cancel, a_cancel_ends_every_kind_of_wait, a_cancel_races_with_the_end_of_a_wait,
-      a_cancelled_task_on_noop_continues_in_the_call, a_close_without_drain_ends_tasks_that_have_not_begun,
-      a_close_without_drain_cancels_tasks_that_have_begun, a_close_with_drain_lets_tasks_await_to_their_end,
-      an_await_ends_at_its_deadline, a_task_learns_whether_a_call_or_a_close_cancelled_it,
-      a_task_learns_the_cause_of_its_scopes_cancel)
+TESTS(task_cancel, a_cancel_ends_every_kind_of_wait, a_cancelled_task_is_refused_by_calls_that_would_not_have_to_wait,
+      a_cancel_races_with_the_end_of_a_wait, a_cancelled_task_on_noop_continues_in_the_call,
+      a_close_without_drain_ends_tasks_that_have_not_begun, a_close_without_drain_cancels_tasks_that_have_begun,
+      a_close_with_drain_lets_tasks_await_to_their_end, an_await_ends_at_its_deadline,
+      a_task_learns_whether_a_call_or_a_close_cancelled_it, a_task_learns_the_cause_of_its_scopes_cancel)

@@ -3,6 +3,9 @@
  */
 #include <sys/wait.h>
 
+#include <weft/executor.h>
+#include <weft/task.h>
+
 #include "unit/sched/heard.h"
 #include "unit/task/ground.h"
 
@@ -226,6 +229,51 @@ static void run_ignored(void *arg)
 TEST(close_names_after_a_second_the_children_that_ignore_their_cancel)
 {
     CHECK_CHILD(run_ignored, NULL, 0, "scope \"patient\" opened at");
+    CHECK_CHILD(run_ignored, NULL, 0, "\"\", waits for sleep, started at " __FILE__);
+}
+
+static int ignores_as_task(void *arg, void **value)
+{
+    (void)value;
+    return ignores_its_cancel(arg);
+}
+
+static int blocks_its_thread(void *arg, void **value)
+{
+    (void)value;
+    usleep(1300 * 1000);
+    put(arg, 1);
+    return 0;
+}
+
+static void *waits_for_tasks_that_ignore_their_cancel(void *arg)
+{
+    weft_executor *x = NULL;
+    weft_task *t[2];
+    int ended_ones = 0;
+    CHECK_INT(weft_executor_async(&x, 2), ==, 0);
+    WEFT_SCOPE (s, &(weft_scope_opts){.name = "patient"}) {
+        weft_task_opts here = {.scope = &s, .name = "deaf"}, there = {.scope = &s, .on = x, .name = "busy"};
+        CHECK_INT(weft_task_start(&t[0], ignores_as_task, NULL, &here), ==, 0);
+        CHECK_INT(weft_task_start(&t[1], blocks_its_thread, &ended_ones, &there), ==, 0);
+        weft_sleep(50 * WEFT_MS); /* most likely both have begun */
+    }
+    CHECK_INT(ended_ones, ==, 1);
+    weft_task_free(t[0]);
+    weft_task_free(t[1]);
+    CHECK_INT(weft_executor_free(x), ==, 0);
+    return arg;
+}
+
+static void run_ignored_by_tasks(void *arg)
+{
+    in_a_fiber(1, waits_for_tasks_that_ignore_their_cancel, arg);
+}
+
+TEST(close_names_tasks_that_ignore_their_cancel)
+{
+    CHECK_CHILD(run_ignored_by_tasks, NULL, 0, "task \"deaf\", which is fiber ");
+    CHECK_CHILD(run_ignored_by_tasks, NULL, 0, "task \"busy\" on executor \"async\", which has begun");
 }
 
 static void *takes_long(void *arg)
@@ -394,7 +442,7 @@ TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_th
       handlers_run_in_reverse_order_at_the_close_or_at_the_fibers_end_and_may_wait, a_plain_thread_has_no_handlers,
       a_scope_that_was_opened_in_a_shield_is_sheltered,
       a_cancel_inside_of_the_shield_reaches_scopes_that_were_opened_there,
-      close_names_after_a_second_the_children_that_ignore_their_cancel,
+      close_names_after_a_second_the_children_that_ignore_their_cancel, close_names_tasks_that_ignore_their_cancel,
       close_says_that_an_offloaded_call_cannot_be_interrupted, on_a_shared_stack_a_scope_is_on_the_heap,
       in_the_child_of_a_fork_scopes_hold_no_children, a_child_that_forks_is_nobodys_child_there,
       without_memory_nothing_is_lost_or_leaked)
