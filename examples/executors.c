@@ -1,5 +1,5 @@
-/* executors.c: a task on its own looper awaits a task in a pool, then a task on a new thread, and adds up. After each await
- * it goes on on its looper. Each line begins with the thread that prints it. An argument: ms in a second (1000). */
+/* executors.c: a task on its own looper awaits a task in a pool, then a task on a new thread, and adds up. After each
+ * await it continues on its looper. Each line begins with its thread's letter. An argument: ms in a second (1000). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

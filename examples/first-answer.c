@@ -1,5 +1,5 @@
 /*
- * first-answer.c: asks three servers and takes the first answer. The policy of the scope is weft_until_success: the first
+ * first-answer.c: asks three servers and takes the first answer. The scope's policy is weft_until_success: the first
  * child that succeeds cancels the others, and they close their sockets. So the slow servers see that the client left.
  *
  * Prints: server 1: the client left. server 2: the first answer. server 3: the client left.

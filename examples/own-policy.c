@@ -1,6 +1,6 @@
 /*
- * own-policy.c: a scope with a policy of your own. A value is stored in five replicas, and three must confirm it (a quorum).
- * The wait ends as soon as the outcome is certain. Replicas that have not answered by then are cancelled.
+ * own-policy.c: a scope with a policy of your own. A value is stored in five replicas, and three must confirm it (a
+ * quorum). The wait ends as soon as the outcome is certain. Replicas that have not answered by then are cancelled.
  *
  * Prints: stored: 3 confirmed, 0 failed, 2 cancelled; then not stored: 1 confirmed, 3 failed, 1 cancelled
  */

@@ -1,6 +1,6 @@
 /*
- * parallel-map.c: a parallel map over an array, a few elements at a time. Each element has a child of one scope. The scope's
- * limit (at_once) lets the loop wait until a child has ended, before it starts the next one.
+ * parallel-map.c: a parallel map over an array, a few elements at a time. Each element has a child of one scope. The
+ * scope's limit (at_once) makes the loop wait until a child has ended, before it starts the next child.
  *
  * Prints: 20 squares, the last one is 400; never more than 4 at a time
  */

@@ -1,7 +1,7 @@
 /*
- * retry.c: connects to a server that refuses at first. After each failure the client waits about twice as long (exponential
- * back-off). A random part of the pause (jitter) keeps many clients from coming back at the same moment. One scope has
- * the deadline for all tries and pauses together.
+ * retry.c: connects to a server that refuses at first. After each failure the client waits about twice as long
+ * (exponential back-off). A random part of the pause (jitter) keeps many clients from coming back at the same moment.
+ * One scope has the deadline for all tries and pauses together.
  *
  * Prints: the late server: connected at try 4. The server that never comes: the deadline has passed
  */

@@ -1,6 +1,6 @@
 /*
- * shutdown.c: SIGTERM ends a server gracefully. All connections are children of one scope, and weft_scope_stop asks them to
- * stop. An idle connection ends at once, a busy one answers first. After 3 s the scope cancels what is left.
+ * shutdown.c: SIGTERM ends a server gracefully. All connections are children of one scope. weft_scope_stop asks them to
+ * stop: an idle connection ends at once, a busy connection answers first. After 3 s the scope cancels what is left.
  *
  *     shutdown [ADDRESS]    a request is a line with a number: the server works for so many ms, then sends it back
  */

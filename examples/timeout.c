@@ -1,7 +1,7 @@
 /*
- * timeout.c: one timeout over a chain of calls. No function of the chain takes a deadline; the scope around them has it. At
- * the deadline the wait at the bottom returns -ECANCELED, and each function returns to its caller. The clean-up of the
- * request runs in a shield, so it can still wait.
+ * timeout.c: one timeout over a chain of calls. No function of the chain takes a deadline; the scope around them has
+ * it. At the deadline the wait at the bottom returns -ECANCELED, and each function returns to its caller. The clean-up
+ * of the request runs in a shield, so it can still wait.
  *
  * Prints: read_rows: cancelled, the scope's deadline has passed / roll_back: could wait / request: Connection timed out
  */

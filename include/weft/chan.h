@@ -24,7 +24,7 @@
  * weft_hook_held counts locks of the fiber.
  *
  * A deadline in the past still tries once. A fiber that was cancelled gets -ECANCELED, also where it need not wait;
- * nothing was sent or received then. Only with WEFT_NOW, or in a shield, it goes on (weft_cancel).
+ * nothing was sent or received then. Only calls with WEFT_NOW, and calls in a shield, go on (weft_cancel).
  *
  * Failure: a negative errno is returned, errno is never set, and outputs are untouched.
  */

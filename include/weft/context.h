@@ -3,8 +3,8 @@
  * scope, and each task, begins with the values that its starter (a fiber or a task) has at that moment. Fibers of
  * weft_go, timers and watches begin without values.
  *
- * Reading a value is one array access. Starting a child copies one pointer. Setting a value copies the array if a child
- * shares it, so no other fiber sees the change.
+ * Reading a value is one array access. Starting a child or a task copies one pointer. Setting a value copies the array
+ * if another fiber or task shares it, so no other fiber or task sees the change.
  *
  * The library keeps only the pointer; the value itself is the caller's. A value must live as long as anything that may
  * read it. A value in a frame is safe for the children of a scope that the same frame closes.

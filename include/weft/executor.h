@@ -7,14 +7,14 @@
  *      thread   each function, and each continuation of a task, gets a new thread
  *      async    a bounded pool of threads, which grows and shrinks
  *      looper   one thread, made with the executor, that runs functions in the order of their arrival
- *      sched    the fibers of a scheduler, on any of its workers or on a certain one
+ *      sched    the fibers of a scheduler, on any of its workers or on a certain worker
  *
  * Life:
  *
  *      new ──▶ OPEN ──close──▶ CLOSED ──the last function and task have ended──▶ OVER ──join──▶ its threads have ended
  *
- * OPEN takes new work. CLOSED refuses it with -ESHUTDOWN, and its tasks go on to their end: they still continue on the
- * executor after every await. OVER runs nothing any more.
+ * OPEN takes new work. CLOSED refuses new work with -ESHUTDOWN. Its tasks go on to their end, and still continue on the
+ * executor after every await. OVER has no function and no task left; only the at_exit of a looper still runs.
  *
  * Threads of the executors thread and async are named weft_thread and weft_async. A looper's thread has the name that
  * weft_executor_looper was given, or else weft_looper. All these threads block all signals. A function that runs on
@@ -39,15 +39,15 @@ typedef struct weft_executor weft_executor;
 
 /** Flags of weft_executor_ops. */
 enum {
-    /* One thread runs all functions, one after another. A function that awaits a task behind it gets -EDEADLK. */
+    /* One thread runs all functions, one after another. A function that awaits a task of the executor gets -EDEADLK. */
     WEFT_EXECUTOR_SERIAL = 1u << 0,
 };
 
 /**
  * The functions of an executor that a program writes. Each but `execute` may be NULL.
  *
- * The library counts the functions that it gives to `execute`. So the table needs no states: the library calls `close`
- * once, when no function is left.
+ * The library counts the functions and tasks that it gives to `execute`. So the table needs no states: the library
+ * calls `close` once, when the executor was closed and none of them is left.
  */
 typedef struct weft_executor_ops {
     size_t size;      /* sizeof(weft_executor_ops) */
@@ -55,25 +55,25 @@ typedef struct weft_executor_ops {
     unsigned flags;   /* WEFT_EXECUTOR_SERIAL */
     /*
      * Arranges one call of fn(arg), now or later, on any thread. Must not block. Returns 0, or a negative errno if fn
-     * will not be called. Any thread may call execute, also inside a function that the executor runs. Once another
-     * thread can call fn, self may be released: an execute that queues fn then touches self no more, and wakes up a
-     * thread before it unlocks the queue.
+     * will not be called. Any thread may call execute, also inside a function that the executor runs. As soon as
+     * another thread can call fn, self may be released. So an execute that queues fn wakes up a thread before it
+     * unlocks the queue, and does not touch self after the unlock.
      */
     int (*execute)(void *self, void (*fn)(void *), void *arg);
     /*
-     * Called once, after the executor was closed and every function that execute took has returned. The last of these
-     * functions may make the call. Tells the executor's threads to end. Must not block.
+     * Called once, after the executor was closed and its last function and task have ended. The call may come from
+     * inside an fn that execute took, before that fn returns. Tells the executor's threads to end. Must not block.
      */
     void (*close)(void *self);
     /*
      * Waits until the executor's threads have ended. Returns 0, -ETIMEDOUT, -EAGAIN (WEFT_NOW) or -ECANCELED. Called
-     * after close, and never on a thread of the executor. May be called again after a failure.
+     * after close, and never inside a function or a task of the executor. May be called again after a failure.
      */
     int (*join)(void *self, weft_time deadline);
     /*
-     * Releases self. It is the last call of the table. If the program freed the executor inside one of the executor's
-     * own functions, the library has not called join, and may call free on a thread of the executor. That thread then
-     * releases self as its last act.
+     * Releases self. This is the last call of the table. If the program freed the executor inside one of the executor's
+     * own functions, the library has not called join, and may call free on a thread of the executor. free must then
+     * leave self to that thread, which releases it as its last act.
      */
     void (*free)(void *self);
 } weft_executor_ops;
@@ -127,7 +127,7 @@ WEFT_API int weft_executor_async(weft_executor **out, unsigned max_threads);
 
 /**
  * One thread, made by this call, that runs functions in the order of their arrival, with no lock held. When the
- * executor is over, its loop ends and at_exit(arg) (may be NULL) runs on its thread.
+ * executor is over, the loop ends, and at_exit(arg) runs on the executor's thread (at_exit may be NULL).
  *
  * Returns: 0, -EINVAL no out, -ENOMEM, -EAGAIN no thread could be made
  * Context: fiber | any thread
@@ -168,11 +168,11 @@ WEFT_API int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *a
  * dropped, and are never called. Tasks that have not begun end with -ECANCELED, and their callbacks run in this call.
  * Tasks that have begun are cancelled (weft_task_cancel): their awaits return -ECANCELED.
  *
- * After a close with drain, a second close without drain is allowed, and drops what has not begun.
+ * After a close with drain, a second close without drain is allowed. It drops and cancels what is left.
  *
  * Returns: 0, -EALREADY it was closed before, -EINVAL x is NULL
  * Context: fiber | any thread, also inside a function of the executor
- * Blocks:  never, except in the callbacks of tasks that it drops
+ * Blocks:  never, except in the callbacks of tasks that it drops; tasks on noop that wait continue in this call
  * Owns:    nothing
  */
 WEFT_API int weft_executor_close(weft_executor *x, bool drain);
@@ -180,8 +180,9 @@ WEFT_API int weft_executor_close(weft_executor *x, bool drain);
 /**
  * Waits until the executor is closed, everything that it had taken has ended, and its threads have ended.
  *
- * Returns: 0, -ETIMEDOUT, -EAGAIN it has not come to that and WEFT_NOW, -ECANCELED, -EDEADLK called in a function or a
- *          task of this executor, or on one of its threads, -EINVAL x is NULL, or what the executor's own join returned
+ * Returns: 0, -ETIMEDOUT, -EAGAIN with WEFT_NOW it would have to wait, -ECANCELED, -EDEADLK called in a function or a
+ *          task of this executor, or on a thread that the library made for it, -EINVAL x is NULL, or what the
+ *          executor's own join returned
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing
@@ -190,8 +191,8 @@ WEFT_API int weft_executor_join(weft_executor *x, weft_time deadline);
 
 /**
  * Closes the executor without drain, waits for its end and releases it. NULL does nothing. This drops what has not
- * begun, even after a close with drain: call weft_executor_join before, to let it run. A function or task that ignores
- * the cancel holds up the call.
+ * begun, even after a close with drain. To let everything run, call weft_executor_join first. A function that has
+ * begun, and a task that ignores its cancel, hold up the call.
  *
  * Inside a function or a task of the executor, and on its threads (in at_exit, or in a task on noop that continues
  * there), the call closes it and returns at once; the executor releases itself when it is over.

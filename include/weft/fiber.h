@@ -164,17 +164,18 @@ WEFT_API int weft_detach(weft_fiber *f);
  * later. Nothing is forced: locks and memory stay with the fiber, which is to clean up and return. A wait that was
  * already over keeps its result. A fiber whose clean-up has to wait opens a shield for it (weft_shield_begin).
  *
- * A cancellation point is every call of this library that can wait, and every hooked call that can wait (docs/hooks.md:
- * ECANCELED in errno), also where the call would not have to wait now. -ECANCELED says that the call has done nothing.
- * A call of several steps checks at each step, and reports the part that is done (weft_read_full, weft_write_all,
- * weft_sendfile). Wrong arguments, -EINVAL for instance, are reported first. These are not cancellation points:
+ * A cancellation point is every call of this library that can wait, and every hooked call that can wait (ECANCELED in
+ * errno; docs/hooks.md lists the exceptions), also where the call would not have to wait now. -ECANCELED says that the
+ * call has done nothing. A call of several steps checks at each step, and reports the part that is done
+ * (weft_read_full, weft_write_all, weft_sendfile). Wrong arguments, -EINVAL for instance, are reported first. These are
+ * not cancellation points:
  *
  *  - a call with WEFT_NOW (except weft_sched_stop, which may wait even then), or with a flag that says not to wait
  *    (MSG_DONTWAIT, SPLICE_F_NONBLOCK);
  *  - any call inside a shield;
  *  - a call that releases or announces something, which never fails because of a cancel: unlocks, weft_sem_post,
  *    weft_event_set, weft_waitgroup_done, weft_cond_signal, weft_chan_close, weft_close, weft_shutdown, weft_unpark,
- *    weft_detach, every call whose name ends in _free (but see the next line);
+ *    weft_detach, every call whose name ends in _free (for weft_scope_free see the next item);
  *  - weft_scope_wait, weft_scope_close and weft_scope_free: with -ECANCELED they report how the scope has ended, not
  *    that they have done nothing;
  *  - weft_cond_wait when it takes its mutex back, and weft_once_do once its function has returned;
@@ -248,7 +249,7 @@ WEFT_API void weft_shield_end(void);
 enum weft_cause_kind {
     WEFT_CAUSE_CALL = 1, /* weft_cancel, weft_scope_cancel, weft_task_cancel, or the grace of weft_scope_stop is over */
     WEFT_CAUSE_DEADLINE, /* the deadline of a scope */
-    WEFT_CAUSE_FAILURE,  /* another child of the scope has failed; `code` is its error */
+    WEFT_CAUSE_FAILURE,  /* a child of the scope has failed; `code` is that child's error */
     WEFT_CAUSE_ENOUGH,   /* the scope needs no more: its policy says so, or it closes */
     WEFT_CAUSE_SHUTDOWN, /* the scheduler stops, or the task's executor was closed without drain */
     WEFT_CAUSE_HANGUP,   /* weft_cancel_on_hangup */
@@ -258,9 +259,9 @@ enum weft_cause_kind {
 typedef struct weft_cause {
     size_t size;      /* sizeof(weft_cause); set it before the call, 0 means the first release's size */
     int kind;         /* enum weft_cause_kind */
-    int code;         /* a negative errno: the caller's, the sibling's, -ETIMEDOUT for a deadline, else -ECANCELED */
+    int code;         /* that of weft_scope_cancel or of the failed child, -ETIMEDOUT for a deadline, else -ECANCELED */
     const char *text; /* what the canceller said, or a short description; never NULL */
-    uint64_t fiber;   /* the id of the fiber that it came from; 0: a plain thread, the clock, or not known */
+    uint64_t fiber;   /* the id of the fiber that caused the cancel; 0: a plain thread, the clock, or not known */
 } weft_cause;
 
 /**
@@ -276,7 +277,7 @@ typedef struct weft_cause {
  */
 WEFT_API int weft_cancel_cause(weft_cause *out);
 
-/** How long the clean-up handlers of one scope, or of one fiber, may wait in a cancelled fiber: all together. */
+/** How long all clean-up handlers of one scope together (or of one fiber together) may wait in a cancelled fiber. */
 #define WEFT_DEFER_TIME (5 * WEFT_SEC)
 
 /**

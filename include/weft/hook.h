@@ -10,8 +10,8 @@
  * O_NONBLOCK and timeouts are asked for when a call is about to wait, and never changed (but see docs/hooks.md of
  * sockets that were told never to wait). docs/hooks.md has the list of names, and what is different.
  *
- * In a cancelled fiber every hooked call that can wait fails with ECANCELED, also where it would not have to wait now;
- * so do sleeps (docs/hooks.md lists the exceptions). A signal handler interrupts the calls of the first fiber of
+ * In a cancelled fiber every hooked call that can wait, sleeps included, fails with ECANCELED, also where it would not
+ * have to wait now (docs/hooks.md lists the exceptions). A signal handler interrupts the calls of the first fiber of
  * weft_run as it would interrupt those of the main thread. It interrupts no other fiber.
  *
  * Environment: WEFT_HOOK=off: as if they were not there; WEFT_HOOK=verbose: weft_hook_report to stderr at the start. (A
@@ -139,7 +139,7 @@ WEFT_API uint64_t weft_hook_self(void);
 WEFT_API uint64_t weft_hook_first(void);
 
 /**
- * Counts the locks that the calling fiber holds, and for which another caller would block its thread. `change` is 1
+ * Counts the locks of the calling fiber that would block the thread of another caller. `change` is 1
  * when the fiber has taken such a lock, and -1 when it has released it. libweft-hook counts pthread mutexes, and
  * reports a fiber that waits while it holds a mutex. The count stays between 0 and 63.
  *

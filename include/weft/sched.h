@@ -256,9 +256,9 @@ WEFT_API int weft_sched_run(weft_sched *s, weft_time deadline);
  * as weft_run does. Here other threads do not count: the call prints the list whatever other threads there are.
  *
  * Returns: 0 it is STOPPED (also if it was), -ETIMEDOUT, -EALREADY another thread is stopping it, -EDEADLK called in a
- *          fiber of this scheduler, -ECANCELED called in a fiber of another one, which was cancelled, before the call
- *          or during it (call again, in a shield, to go on), -EPERM with use_caller: not the thread that made it;
- *          -EINVAL s is NULL
+ *          fiber of this scheduler, -ECANCELED called in a fiber of another scheduler, and that fiber was cancelled
+ *          before the call or during it (call again, in a shield, to go on), -EPERM with use_caller: not the thread
+ *          that made it; -EINVAL s is NULL
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing
@@ -349,8 +349,9 @@ typedef struct weft_sched_figures {
 WEFT_API int weft_sched_stats(const weft_sched *s, weft_sched_figures *out);
 
 /**
- * Prints every fiber of this process, one a line: id, name, state, what it waits for and until when, age, worker and
- * where it was spawned. The scheduler's name follows the worker, unless that name is "weft", the default.
+ * Prints the fibers of this process, one a line: id, name, state, what it waits for and until when, age, worker and
+ * where it was spawned. The scheduler's name follows the worker, unless that name is "weft", the default. Below a fiber
+ * stand the scopes that it has open, with their children, up to 64 levels deep; deeper fibers stand below these.
  *
  * Returns: how many there are, -EINVAL no file
  * Context: fiber | any thread

@@ -17,9 +17,9 @@
  * Children. weft_scope_go, weft_scope_try_go, and weft_task_start with opts.scope start children. weft_go, timers and
  * watches inherit nothing: what they start is nobody's child. The owner is the fiber that opened the scope. The owner
  * and the children may start children, also after a wait, and also while the scope is asked to stop. A task
- * (weft/task.h) that is not a fiber starts children by weft_task_start. A child with a name, a stack size or other
- * attributes, or with a value to return, is a task. Only the owner may wait for the scope, as often as it likes, and
- * close it. Any thread may cancel it.
+ * (weft/task.h) that is not a fiber starts children by weft_task_start. To give a child a name, a stack size or other
+ * attributes, or to get a value from it, start it as a task. Only the owner may wait for the scope, as often as it
+ * likes, and close the scope. Any thread may cancel the scope.
  *
  * Cancellation. A scope is cancelled by weft_scope_cancel, by its deadline, by its policy (the default cancels at the
  * first failure) and by its close. It is also cancelled with its owner, and with the scope around it. Then the waits
@@ -29,8 +29,8 @@
  * returns 0, but other waits of the owner return -ECANCELED until the close. So close the scope before you go on.
  *
  * A scope absorbs its own cancel, and no other: once the scope is closed, its owner can wait again. The cancel of an
- * outer scope stays, and so does a weft_cancel of the fiber. If such an outer cancel is there too, it wins:
- * weft_scope_wait and weft_scope_close return -ECANCELED.
+ * outer scope stays, and so does a weft_cancel of the fiber. If a scope has both its own and an outer cancel, the outer
+ * cancel wins: weft_scope_wait and weft_scope_close return -ECANCELED.
  *
  * Shields. A scope that was opened inside a shield (weft_shield_begin) is sheltered: a cancel from outside the shield
  * does not cancel it or its children. So clean-up can run in parallel too. Until the shield's deadline no cancel ends
@@ -38,10 +38,10 @@
  * sheltered, but the owner's waits are not. A stop of the scheduler cancels every fiber, children of sheltered scopes
  * too.
  *
- * Calls of this header take no deadline: the scope has one. A wait inside costs the same with it and without it. The
- * deadline covers calls that take no deadline, hooked calls included. It cannot interrupt a call that has begun on a
- * helper thread with weft_offload_opts.stays (weft/offload.h). The close waits for such a call, and says so after a
- * second.
+ * Calls of this header take no deadline: the scope has a deadline. A wait inside costs the same with and without the
+ * deadline. The deadline covers calls that take no deadline, hooked calls included. It cannot interrupt a call that has
+ * begun on a helper thread with weft_offload_opts.stays (weft/offload.h). The close waits for such a call, and says so
+ * after a second.
  *
  * Memory. A scope lies in the caller's storage, and children leave nothing behind in it. After ten million children it
  * is as big as at its start. The first scope of a fiber allocates a small record for the fiber; later scopes use the
@@ -158,12 +158,12 @@ WEFT_API int weft_scope_free(weft_scope *s);
 
 /**
  * Starts fn(arg) as a child: a fiber of the caller's scheduler. If the scope has at_once children already, the owner
- * waits until a child ends. A child that calls this does not wait: the call fails with -EDEADLK, because children that
- * wait for each other's places would never end. Call it as weft_scope_go(s, fn, arg).
+ * waits until a child ends. A child never waits: if there is no place, its call fails with -EDEADLK, because children
+ * that wait for each other's places would never end. Call it as weft_scope_go(s, fn, arg).
  *
- * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope is being closed, -EPERM the caller is not a
- *          fiber, or is neither the owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL s
- *          or fn is NULL, -ENOMEM
+ * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope is being closed, -EPERM the caller is not
+ *          a fiber, or is neither the owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL
+ *          s or fn is NULL, -ENOMEM
  * Context: fiber
  * Blocks:  the fiber, only with at_once
  * Owns:    nothing; `arg` must live until the child has ended, so it may be in the frame that closes the scope
@@ -227,8 +227,8 @@ WEFT_API int weft_scope_cancel(weft_scope *s, int code, const char *text);
 WEFT_API int weft_scope_stop(weft_scope *s, weft_span grace);
 
 /**
- * Whether the calling fiber, or the calling task (weft/task.h), is asked to stop: a scope that it has open, or a scope
- * that it is below, is stopping. For loops: finish what has begun, begin nothing new.
+ * Whether the calling fiber, or the calling task (weft/task.h), is asked to stop: a scope that the caller has open, or
+ * a scope above the caller, is stopping. A loop that sees this finishes what has begun, and begins nothing new.
  *
  * Returns: true if so; false on a plain thread
  * Context: task | fiber | any thread
@@ -268,7 +268,7 @@ WEFT_API int weft_scope_close(weft_scope *s);
 /**
  * How many children there were, and how they ended.
  *
- * Returns: 0, -EINVAL s or out is NULL, or its size is wrong, -ESRCH s is not open
+ * Returns: 0, -EINVAL s or out is NULL, or out->size is too small, -ESRCH s is not open
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing. The scope must not be closed meanwhile
@@ -306,8 +306,8 @@ WEFT_API weft_scope *weft_scope_enter_at(const char *site, weft_scope *s, const 
 
 /**
  * Closes a scope for WEFT_SCOPE: as weft_scope_close, but panics where that call returns -EPERM, -EBUSY or -EALREADY,
- * and does nothing if the block has closed the scope itself. If a child has failed, the result is negative and the
- * owner has not called weft_scope_wait, a line on stderr says so.
+ * and does nothing if the block has closed the scope itself. The call prints a line on stderr if a child has failed,
+ * the result is negative, and the owner has not called weft_scope_wait.
  *
  * Returns: nothing
  * Context: fiber
@@ -325,8 +325,8 @@ WEFT_API void weft_scope_leave(weft_scope *s);
  *  - longjmp out of the block skips the close. So does a C++ exception that passes through C code which was compiled
  *    without -fexceptions. In C++ itself exceptions close the scope.
  *  - `return total;` evaluates total before the children are joined. Call weft_scope_wait first if they change it.
- *  - The value of the close is lost. Call weft_scope_wait to see failures. If a child has failed, the result is negative
- *    and weft_scope_wait was not called, the close prints a line on stderr.
+ *  - The value of the close is lost. Call weft_scope_wait to see failures. The close prints a line on stderr if a child
+ *    has failed, the result is negative, and weft_scope_wait was not called.
  */
 #define WEFT_SCOPE(s, ...)                                                                                             \
     for (weft_scope s __attribute__((cleanup(weft_scope_leave))),                                                      \

@@ -30,10 +30,10 @@
  *                   └──cancelled or dropped: -ECANCELED──▲
  *
  * Errors. A task fails by returning a negative errno, and weft_fail adds a message. The message that weft_task_error
- * gives begins with the task's name, if it has one. A task may fail because a task that it awaited has failed. If it
- * then returns the same code, without a weft_fail of its own, it inherits the message. So a task "fetch" that returns
- * what its await of a task "connect" returned has the message "fetch: connect: refused". A task that fails without any
- * message has the text of weft_strerror.
+ * gives begins with the task's name, if it has one. A task that returns the code of the failed task that it awaited
+ * last, without a weft_fail after that, inherits that task's message. So a task "fetch" that returns what its await of
+ * a task "connect" returned has the message "fetch: connect: refused". A task that fails without any message has the
+ * text of weft_strerror.
  *
  * fork(2): in the child the task that forked goes on. Other tasks that had not ended never end there: for these, await
  * returns -ESRCH.
@@ -69,24 +69,25 @@ typedef int weft_task_fn(void *arg, void **value);
 typedef struct weft_task_opts {
     size_t size;                  /* sizeof(weft_task_opts); 0 means the first release's size */
     const char *name;             /* for messages; copied */
-    weft_executor *on;            /* NULL: the current scheduler; without a runtime, a new thread for each turn */
+    weft_executor *on;            /* NULL: the current scheduler; without a scheduler, as weft_executor_thread */
     bool owns_executor;           /* `on` is freed with the task: see weft_task_free */
     weft_scope *scope;            /* the task is a child of this scope: see weft_task_start; NULL: of no scope */
-    void (*destroy)(void *value); /* called with a value that was not taken, when the task is released; NULL: no call */
+    void (*destroy)(void *value); /* called at the release, with a value that is not NULL and was not taken */
     const weft_attr *attr; /* on a scheduler: the fiber's. Elsewhere only `stack`, WEFT_FPENV and WEFT_MEASURE count */
 } weft_task_opts;
 
 /**
  * Starts fn(arg) as a task. The task inherits the context values of the caller (weft/context.h).
  *
- * With opts->scope (weft/scope.h) the task is a child of that scope, whatever executor it runs on. Its failure counts as a
- * child's failure, a cancel of the scope cancels it, and the scope's close waits for it and its callbacks. The caller is
- * the scope's owner or a child of it. weft_stopping() tells such a task that the scope is to stop.
+ * With opts->scope (weft/scope.h) the task is a child of that scope, whatever executor it runs on. Its failure counts
+ * as a child's failure. A cancel of the scope cancels the task, and the scope's close waits for the task and its
+ * callbacks. The caller must be the scope's owner or one of its children. weft_stopping() tells such a task that the
+ * scope is to stop.
  *
  * Returns: 0, -ESHUTDOWN the executor is closed or the scheduler takes no more work, -EINVAL no out or fn, or invalid
  *          options; -ENOMEM, -EAGAIN no thread could be made, or the scope has no place (at_once); -ECANCELED the scope
- *          was cancelled, -EPERM the caller is neither the scope's owner nor a child, or what the executor's own
- *          execute returned
+ *          was cancelled, or is being closed, -EPERM the caller is neither the scope's owner nor a child, or what the
+ *          executor's own execute returned
  * Context: fiber | any thread
  * Blocks:  never, unless the executor is noop: then for as long as the task runs without an await
  * Owns:    the caller owns *out until weft_task_free; the task owns opts->on on 0 if owns_executor says so
@@ -94,11 +95,11 @@ typedef struct weft_task_opts {
 WEFT_API int weft_task_start(weft_task **out, weft_task_fn *fn, void *arg, const weft_task_opts *opts);
 
 /**
- * Waits for the task's end and its callbacks, and reads its value (value may be NULL). The value stays the task's; any
- * number of awaits may read it. After weft_task_take it is NULL.
+ * Waits for the end of the task and of its callbacks, and reads the task's value (`value` may be NULL). The value stays
+ * the task's; any number of awaits may read it. After weft_task_take, awaits read NULL.
  *
  * If the task failed, await returns the task's code. await can also fail by itself. weft_task_error tells the two
- * apart: it returns -EAGAIN as long as the task has not ended.
+ * apart: await has failed by itself if weft_task_error returns -EAGAIN (the task has not ended), or gives another code.
  *
  * Inside a callback of the same task the call returns at once.
  *
@@ -220,10 +221,10 @@ WEFT_API int weft_task_race(weft_task **tasks, size_t n, weft_time deadline);
 
 /**
  * Asks a task to end. A task that has not begun never runs: it ends with -ECANCELED when its turn comes. A task that
- * has begun gets -ECANCELED from its current wait or the next, and from every later wait. It should clean up and
+ * has begun gets -ECANCELED from its current wait or the next, and from every later wait. The task should clean up and
  * return.
  *
- * Returns: 0, -ESRCH it has ended, or was in the parent of a fork, -EINVAL t is NULL
+ * Returns: 0, -ESRCH its function has returned, or it was in the parent of a fork, -EINVAL t is NULL
  * Context: fiber | any thread
  * Blocks:  never; a task on noop that waits continues in this call
  * Owns:    nothing

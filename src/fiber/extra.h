@@ -89,8 +89,8 @@ struct wf_extra {
 };
 
 /*
- * The extra of a fiber that has one, as the caller knows. The load is atomic although the pointer does not change any more:
- * a canceller that was too late to give the fiber an extra still compares the pointer in wf_extra.
+ * The extra of a fiber that the caller knows to have an extra. The load is atomic although the pointer does not change
+ * any more: a canceller that came too late to give the fiber an extra still compares the pointer in wf_extra.
  */
 static inline struct wf_extra *wf_extra_of(const weft_fiber *f)
 {

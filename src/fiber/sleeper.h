@@ -37,7 +37,7 @@ enum {
     WF_TOKEN = 1 << 1,  /* an unpark came while it was not PARKED */
     WF_KNOWN = 1 << 2,  /* others know the fiber by its id, and look under the pool's lock: see wf_be_known */
     WF_CANCEL_SELF =
-        1 << 3,           /* for ever: the fiber itself was cancelled. Without it WF_CANCEL is of scopes it has open */
+        1 << 3,           /* for ever: the fiber itself was cancelled. Else WF_CANCEL comes from a scope it has open */
     WF_EXTRA = 1 << 4,    /* it has an extra (fiber/extra.h) */
     WF_STOPPING = 1 << 5, /* for ever: a scope above it is stopping */
     WF_OPENED = 1 << 6,   /* it has opened a scope: weft_dump looks at its extra, under the pool's lock */

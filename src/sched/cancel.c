@@ -53,7 +53,7 @@ const char *wf_cause_text(const struct wf_cause *why)
     static const char *const texts[] = {
         [WEFT_CAUSE_CALL] = "it was cancelled by a call",
         [WEFT_CAUSE_DEADLINE] = "the scope's deadline has passed",
-        [WEFT_CAUSE_FAILURE] = "another child of the scope has failed",
+        [WEFT_CAUSE_FAILURE] = "a child of the scope has failed",
         [WEFT_CAUSE_ENOUGH] = "the scope needs no more",
         [WEFT_CAUSE_SHUTDOWN] = "the scheduler stops",
         [WEFT_CAUSE_HANGUP] = "the peer has hung up",

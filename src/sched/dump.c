@@ -23,6 +23,7 @@ struct line {
     uint8_t state;
     bool cancelled;
     bool is_child; /* it is shown below its scope */
+    bool is_shown;
     char name[WF_NAME_BYTES];
     char sched[WF_NAME_BYTES]; /* the scheduler's name; "": it has none of its own */
 };
@@ -67,7 +68,7 @@ static void look(weft_fiber *f, void *arg)
     to->site = wf_load(&f->site);
     to->state = (uint8_t)wf_load_acquire(&f->state); /* pairs with wf_worker_commit: what it waits for */
     to->what = wf_load(&f->what);
-    to->is_child = false;
+    to->is_child = to->is_shown = false;
     to->cancelled = wf_load(&f->sleeper.bits) & WF_CANCEL;
     to->worker = home ? (int)home->index : -1;
     to->sched[0] = '\0';
@@ -182,14 +183,15 @@ static void print_task(const struct print *p, const struct wf_child_text *c, int
     fputc('\n', p->to);
 }
 
-enum { DEEPEST = 64 }; /* what is below is printed there */
+enum { DEEPEST = 64 }; /* fibers that are deeper are printed after all others, as if they were nobody's children */
 
 /* A fiber, the scopes that it has open, outermost first, and their children. Recursive to DEEPEST at most. */
-static void print_tree(struct print *p, const struct line *l, int depth) // NOLINT(misc-no-recursion)
+static void print_tree(struct print *p, struct line *l, int depth) // NOLINT(misc-no-recursion)
 {
     const struct wf_dump_scopes *all = &p->l->scopes;
     size_t count = all->count < all->room ? all->count : all->room;
     print_line(p, l, depth);
+    l->is_shown = true;
     p->shown++;
     for (size_t i = count; i-- > 0;) {
         const struct wf_scope_line *s = &all->line[i];
@@ -198,7 +200,7 @@ static void print_tree(struct print *p, const struct line *l, int depth) // NOLI
         print_scope(p, s, depth);
         for (size_t k = s->children; k-- > 0;) {
             const struct wf_child_text *c = &all->child[s->first + k];
-            const struct line *child = c->fiber != 0 ? find(p->l, c->fiber) : NULL;
+            struct line *child = c->fiber != 0 ? find(p->l, c->fiber) : NULL;
             if (child && child->is_child && depth < DEEPEST)
                 print_tree(p, child, depth + 1);
             else if (c->is_task && c->fiber == 0)
@@ -247,6 +249,10 @@ int wf_dump(FILE *to, const weft_sched *s, bool objects)
         wf_window_open(&window);
     for (size_t i = 0; i < shown; i++) {
         if (!l.line[i].is_child)
+            print_tree(&p, &l.line[i], 0);
+    }
+    for (size_t i = 0; i < shown; i++) {
+        if (!l.line[i].is_shown)
             print_tree(&p, &l.line[i], 0);
     }
     wf_window_close(&window);

@@ -1,5 +1,5 @@
 /*
- * sched/dump_scopes.h: the scopes that a dump shows, and whose children are in them; copied while the pool is locked.
+ * sched/dump_scopes.h: the scopes that a dump shows, and the ids of their children; copied while the pool is locked.
  *
  * A fiber that has opened a scope has the bit WF_OPENED until it ends, and clears it under the pool's lock. So a walk
  * through the pool, which holds that lock, may look at the fiber's extra.
@@ -31,8 +31,8 @@ struct wf_scope_line {
     uint64_t owner; /* the fiber's id */
     const char *site;
     int64_t due;
-    size_t live;            /* its children, */
-    size_t first, children; /* and those of them that are in wf_dump_scopes.child */
+    size_t live;            /* the number of its children */
+    size_t first, children; /* its children: where in wf_dump_scopes.child, and how many */
     bool stopping;
     char name[WF_NAME_BYTES];
     char cause[WF_DUMP_TEXT]; /* "": it is not cancelled */

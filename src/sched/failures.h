@@ -1,6 +1,6 @@
 /*
- * sched/failures.h: the children of a scope that failed: the first WF_FAILURES_MOST of them. A few fit into the first piece
- * of memory. Without memory they are counted only.
+ * sched/failures.h: the list of a scope's failures: its first WF_FAILURES_MOST children that failed. The first piece of
+ * memory has room for a few. Without memory a failure is counted, and not listed.
  */
 #ifndef WF_SCHED_FAILURES_H
 #define WF_SCHED_FAILURES_H

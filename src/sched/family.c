@@ -107,7 +107,7 @@ static void note_cause(struct wf_extra *x, const struct wf_cause *why)
         x->cause = *why;
 }
 
-/* A child: it is cancelled itself. False: it was before, and the canceller of then marks everything below it. */
+/* Marks a child as cancelled itself. False: an earlier canceller has done so, and marks everything below the child. */
 static bool mark_fiber(struct wf_walk *w, weft_fiber *f)
 {
     struct wf_extra *x = wf_extra_of(f); /* a child has one from its start on */
@@ -155,7 +155,7 @@ static bool wake_fiber(struct wf_walk *w, weft_fiber *f)
     return wf_load(&f->sleeper.bits) & WF_CANCEL;
 }
 
-/* False: the scope is not cancelled. If its owner waits for the end of its children, the owner may heed the cancel. */
+/* Ends the owner's wait for the children if a cancel from outside overrules s. False: the scope is not cancelled. */
 static bool wake_scope(struct wf_walk *w, struct wf_scope *s)
 {
     (void)w;
@@ -216,7 +216,7 @@ void wf_family_cancel(weft_fiber *f, const struct wf_cause *why)
     cancel_held(&walk);
 }
 
-/* False: s was cancelled before, and its canceller of then wakes everything below it. */
+/* False: s was cancelled before. The earlier canceller wakes everything below it. */
 static bool begin_cancel(const struct wf_scope *s, struct wf_extra *x)
 {
     wf_lock(&x->lock);
@@ -384,8 +384,8 @@ static void check_closed(const weft_fiber *f, const struct wf_extra *x)
 {
     if (wf_unlikely(x->open))
         wf_panic("weft_scope_open",
-                 "fiber %llu \"%s\" ends with a scope open that was opened at %s: close every scope in the function "
-                 "that opened it (WEFT_SCOPE does)",
+                 "fiber %llu \"%s\" ends, but the scope that was opened at %s is still open: close every scope in the "
+                 "function that opened it (WEFT_SCOPE does)",
                  (unsigned long long)f->id, f->name, x->open_site);
 }
 
@@ -409,7 +409,7 @@ void wf_family_leave(weft_fiber *f)
     }
 }
 
-/* What a child has ended with. A call may have ended it (weft_hook_end) with any pointer: then it has not failed. */
+/* What a child has ended with. weft_hook_end may give any pointer: only a negative int counts as a failure. */
 static int code_of(const weft_fiber *f)
 {
     intptr_t value = (intptr_t)f->value;

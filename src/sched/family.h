@@ -41,7 +41,7 @@ struct wf_scope {
     bool waited : 1;              /* its owner has seen its result */
     bool heeds : 1;               /* its owner waits in a section that a cancel from outside of the scope ends */
     bool closes : 1;              /* its close has begun: no child can be started */
-    int code;                     /* the cause of its cancel, as in struct wf_cause, from here on */
+    int code;                     /* with `text` and `by_and_kind`: the cause of its cancel, as in struct wf_cause */
     uint32_t wake_at;             /* the owner waits until `live` is so low; WF_SCOPE_NOBODY: it does not wait */
     const char *text;             /* see code */
     uint64_t by_and_kind;         /* see code: the fiber's id and, in the highest byte, the kind; 0: not cancelled */
@@ -97,7 +97,7 @@ struct wf_walk {
     void (*other)(struct wf_walk *w, struct wf_child *c); /* a child that is not a fiber */
     const struct wf_cause *why;
     const struct wf_scope *top; /* the scope that the walk begins with; NULL: with a fiber */
-    struct wf_child *held;      /* those that are to be cancelled, or told to stop, after the walk */
+    struct wf_child *held;      /* tasks to cancel after the walk; in a stop: tasks to walk on below after the walk */
 };
 
 /* Walks through the scopes that f has open, from the innermost to `last` (NULL: all), and everything below them. */
@@ -124,10 +124,10 @@ void wf_child_discard(weft_fiber *f);
 /* Links a child that has not started, or a task. guarded by: the family's lock */
 void wf_child_link(struct wf_scope *s, struct wf_child *c);
 
-/* A child has ended with `code`; `cancelled`: it had been cancelled. Takes it out of its scope. No lock is held. */
+/* Takes a child that has ended with `code` out of its scope. `cancelled`: it was cancelled before. No lock is held. */
 void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who);
 
-/* The extra's part of the end of a fiber: first in the fiber, then on its worker, before the record is released. */
+/* The extra's part of a fiber's end: leave runs in the fiber, then ended on its worker, before the record's release. */
 WF_COLD void wf_family_leave(weft_fiber *f);
 void wf_family_ended(weft_fiber *f);
 
@@ -141,8 +141,9 @@ void wf_scope_timer_set(struct wf_extra *x, weft_fiber *owner);
 void wf_family_lock_quiet(struct wf_extra *x);
 
 /*
- * A call that cancels or stops a fiber or its scopes uses the family meanwhile. What it wakes up may close the scopes and
- * end the fiber: these wait until no call uses the family. After the end the call touches neither of them.
+ * A call that cancels or stops a fiber or its scopes uses the fiber's family. The fiber, once it is woken, may close
+ * its scopes and end. Its close and its end wait until no call uses the family. After wf_family_use_end the call
+ * touches neither the fiber nor its scopes.
  */
 static inline void wf_family_use_begin(struct wf_extra *x)
 {

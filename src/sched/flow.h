@@ -7,8 +7,9 @@
  * to thread, and a switch need not save it.
  *
  * Cancelling. The canceller takes the lock, sets `cancelled` and wakes up the thread that waits in `sleeper`, or polls
- * beside `wake`. The waiting thread puts its sleeper there and then looks at `cancelled`, and takes the sleeper
- * back under the same lock: so the canceller never touches a sleeper that is gone.
+ * beside `wake`. A thread that is about to wait takes the same lock, looks at `cancelled`, and only then stores its
+ * sleeper. After the wait it takes the sleeper out under the lock. So the canceller never touches a sleeper that is
+ * gone.
  */
 #ifndef WF_SCHED_FLOW_H
 #define WF_SCHED_FLOW_H
@@ -31,9 +32,9 @@ struct wf_flow {
     struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
-    bool blocks;   /* const, but for a child that is alone: no thread could resume it, so an await blocks its thread */
-    uint32_t deaf; /* its waits are not to be cancelled, so many times over. owner: the flow */
-    uint32_t stopping;  /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
+    bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
+    uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
+    uint32_t stopping; /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
     uint32_t cancelled; /* atomic: set under the lock, after `cause` */
     struct wf_lock lock;
     struct wf_cause cause;      /* of the first cancel. guarded by: lock */
@@ -56,10 +57,10 @@ struct wf_flow *wf_flow_task(void);
  */
 struct weft_fiber *wf_flow_fiber(void);
 
-/* Calls see(flow, arg) for all flows of the calling thread, from the innermost on, until it returns true: that flow. */
+/* Calls see(flow, arg) for the thread's flows, innermost first, until see returns true. Returns that flow, or NULL. */
 struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg);
 
-/* `flow` runs on the caller's stack from here on; and no longer. They nest. */
+/* From enter to leave, `flow` runs on the caller's stack. Flows nest. */
 void wf_flow_enter(struct wf_flow *flow);
 void wf_flow_leave(struct wf_flow *flow);
 
@@ -74,10 +75,10 @@ static inline bool wf_flow_is_cancelled(const struct wf_flow *flow)
     return wf_load(&flow->cancelled);
 }
 
-/* Marks it as cancelled; the first cause counts. Any thread. The flow must be there until it returns. */
+/* Marks a flow as cancelled; the first cause counts. Any thread. The flow must stay valid during the call. */
 void wf_flow_cancel(struct wf_flow *flow, const struct wf_cause *why);
 
-/* Why the caller's task is cancelled, if it is a task and not a fiber. kind 0: it is not. */
+/* Why the calling task, which is not a fiber, is cancelled. kind 0: it is not cancelled, or there is no such task. */
 struct wf_cause wf_flow_cause(void);
 
 /* The flow whose cancel ends waits of the calling thread now, or NULL. */

@@ -24,7 +24,7 @@
 #ifdef WF_SEAM
 extern WF_HIDDEN uint32_t wf_seam_on; /* atomic: fibers count their points; never 0 again */
 
-/* The calling fiber is cancelled at its nth cancellation point from now (n from 1); 0: at none. As weft_local_set. */
+/* The calling fiber is cancelled at its nth point from now (n from 1); 0: at none. Returns what weft_local_set does. */
 int wf_seam_cancel_at(unsigned n);
 
 /* How many cancellation points the calling fiber has passed since wf_seam_on was set. */

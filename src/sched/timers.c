@@ -124,7 +124,7 @@ static void leaves_wheel(struct wf_timers *ts, struct wf_timer *entry, enum wf_s
     wf_store(&scope_timer_of(entry)->state, to);
 }
 
-/* Timers of scopes are put before *scopes, by `next`: they are to fire. */
+/* Takes out what is due. Timers of scopes that are to fire are pushed onto the list *scopes, linked by `next`. */
 static void expire(struct wf_timers *ts, int64_t now, struct wf_timer **scopes)
 {
     struct wf_timer *next = wf_wheel_expire(&ts->wheel, now);

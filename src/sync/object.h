@@ -60,14 +60,14 @@ static inline void wf_check_place(const char *function, const void *object)
 #endif
 }
 
-/* Every call that cannot wait begins with this but such as let go of a lock: a time slice is spent at calls. */
+/* Every call that cannot wait begins with this, except calls that let go of a lock: a time slice is spent at calls. */
 static inline void wf_enter(const char *function, const void *object)
 {
     wf_check_place(function, object);
     wf_slice_enter();
 }
 
-/* Every call that can wait begins with this. True: it is cancelled, and returns -ECANCELED. */
+/* Every call that can wait begins with this. True: the caller was cancelled, and the call returns -ECANCELED. */
 static inline bool wf_enter_cancelled(const char *function, const void *object, weft_time deadline)
 {
     wf_check_place(function, object);

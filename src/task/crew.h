@@ -1,7 +1,7 @@
 /*
  * task/crew.h: the threads of one executor: made one by one, and all gone when a join has returned.
  *
- * Each thread that ends joins the one that ended before it. So at most one thread is left to be joined, and a join
+ * Each thread that ends joins the thread that ended before it. So at most one thread is left to be joined, and a join
  * waits for the last thread alone.
  */
 #ifndef WF_TASK_CREW_H

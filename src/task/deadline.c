@@ -1,10 +1,10 @@
 /*
  * task/deadline.c: deadlines of tasks that are coroutines and await. Their threads do other work meanwhile, so one
- * thread of the library keeps their timers. It is made when the first timer is set, and ends when it has had none for a
- * second.
+ * thread of the library keeps their timers. The thread is made when the first timer is set. It ends when it has kept no
+ * timer for a second.
  *
- * One lock guards all timers. The thread also settles the tasks whose timers are due under this lock. So once a task
- * has deleted its timer, the thread does not touch the task any more.
+ * One lock guards all timers. The thread holds this lock also while it settles the tasks whose timers are due. So once
+ * a task has deleted its timer, the thread does not touch the task any more.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ static void *keep_deadlines(void *arg)
             wf_unlock(&deadlines.lock);
             resume_all(won);
             if (forks != wf_forks)
-                return arg; /* a task on noop has forked: in the child this thread is none */
+                return arg; /* a task on noop has forked: in the child this thread keeps no deadlines */
             wf_lock(&deadlines.lock);
             continue;
         }

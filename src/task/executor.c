@@ -315,7 +315,7 @@ static int wait_until_over(weft_executor *x, weft_time deadline)
     return rc;
 }
 
-/* Inside a function or a task of it; or in a task on noop, or an at_exit, that its own thread runs afterwards. */
+/* The caller is inside a function or a task of x, or on a thread of x: in a task on noop, or in an at_exit. */
 static bool is_inside(const weft_executor *x)
 {
     const struct wf_thread *me = wf_thread_now();

@@ -1,11 +1,11 @@
 /*
  * task/executor_async.c: the pool of threads that grows and shrinks.
  *
- * Why no work is left behind. A caller that queues a work wakes an idle thread, or makes a thread. If the pool has its
- * most threads already, they look at the queue when they are done. A thread ends only if it finds the queue empty under
- * the lock. If a thread cannot be made, the other threads run the work. If there are no others, the caller's work is
- * refused. Other callers may have queued works and relied on that thread: the caller that failed to make it runs these
- * works.
+ * Why no work is left behind. A caller that queues a work wakes an idle thread, or makes a thread. If the pool already
+ * has as many threads as it may have, these look at the queue when they are done. A thread ends only if it finds the
+ * queue empty under the lock. If a thread cannot be made, the other threads run the work. If there are no others, the
+ * caller's work is refused. Other callers may have queued works and relied on the thread that could not be made. The
+ * caller that failed to make the thread runs these works.
  */
 #include "base/clock.h"
 #include "base/cpus.h"

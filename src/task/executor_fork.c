@@ -28,7 +28,7 @@ static bool is_of(struct wf_flow *flow, const void *work)
     return (const char *)flow == (const char *)work + ((const struct wf_work *)work)->kind->flow;
 }
 
-/* Keeps the works that the thread which forked is in. */
+/* Keeps only the works that the forking thread is inside. */
 static void begin_anew(weft_executor *x)
 {
     struct wf_work *next, **end = &x->works;

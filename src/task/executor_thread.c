@@ -8,7 +8,7 @@
 #include "task/crew.h"
 #include "task/executor.h"
 
-/* References of the default executor: it stays when tasks of before a fork let it go too, which it has not counted. */
+/* References of the default executor. In a child, tasks from before the fork let go of it too, though it is new. */
 enum { FOR_EVER = 1 << 30 };
 
 static void *run(void *arg)

@@ -243,8 +243,8 @@ static int check_owner(struct wf_scope *s)
 }
 
 /*
- * Waits until no child is left. No cancel ends that, or with `heeds` only a cancel from outside of the scope. After
- * NAME_AFTER, if the children were told to end, names those that have not. The family's lock is held before and after.
+ * Waits until no child is left. No cancel ends this wait; with `heeds` a cancel from outside the scope does. After
+ * NAME_AFTER it names the children that have not ended. The family's lock is held before and after.
  */
 static void wait_for_all(struct wf_scope *s, bool heeds)
 {
@@ -265,7 +265,7 @@ static void wait_for_all(struct wf_scope *s, bool heeds)
     wf_section_end(f, was);
 }
 
-/* Whether a wait for s may go on though a cancel could end it: none has come, or a shield keeps it away. */
+/* Whether a wait that a cancel can end goes on: no cancel has come to s, or a shield keeps the cancel away. */
 static bool is_unheard(const struct wf_scope *s)
 {
     return wf_scope_kind(s) == 0 || (wf_scope_is_overruled(s) && wf_shield_depth(s->owner) > 0);
@@ -283,7 +283,7 @@ int weft_scope_wait(weft_scope *scope)
     while (s->live > 0 && is_unheard(s)) {
         rc = wait_for_children(s, 0, WEFT_FOREVER);
         wf_lock(lock);
-        if (rc == -ECANCELED && wf_scope_kind(s) == 0) /* a shield around the scope has ended */
+        if (rc == -ECANCELED && wf_scope_kind(s) == 0) /* a scope inside s is cancelled, or a shield around s is over */
             break;
         rc = 0;
     }
@@ -309,7 +309,7 @@ static void cancel_rest(struct wf_scope *s)
     }
 }
 
-/* Runs the handlers of s. They leave the fiber's scopes as they are: else the close would take the wrong one. */
+/* Runs the handlers of s. Panics if a handler leaves a scope open: the close would then remove that scope, not s. */
 static void run_handlers(weft_fiber *f, struct wf_scope *s)
 {
     const struct wf_extra *x = wf_extra_of(f);
@@ -407,8 +407,9 @@ void weft_scope_leave(weft_scope *scope)
     int rc = check_close(s);
     if (rc != 0)
         wf_panic("WEFT_SCOPE", "the scope that was opened at %s cannot be closed here: %s", s->site,
-                 rc == -EPERM ? "this is not the fiber that opened it"
-                              : "a scope that was opened inside it is still open");
+                 rc == -EPERM      ? "this is not the fiber that opened it"
+                 : rc == -EALREADY ? "one of its own clean-up handlers cannot close it"
+                                   : "a scope that was opened inside it is still open");
     rc = end_scope(s);
     if (rc < 0 && s->failed > 0 && !s->waited)
         report(s);

@@ -1,6 +1,6 @@
 /*
- * task/scope_control.c: what any thread may do with a scope that is open: cancel it, ask it to stop, count its children. See
- * weft/scope.h.
+ * task/scope_control.c: what any thread may do with a scope that is open: cancel it, ask it to stop, count its
+ * children. See weft/scope.h.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ int weft_scope_cancel(weft_scope *s, int code, const char *text)
 
 /* ---- stopping ---- */
 
-/* The caller may hold the locks of families: so nothing in here lets other fibers run. */
+/* Sets f's stop event, if it has one. The caller may hold locks of families: nothing in here lets other fibers run. */
 static void tell(weft_fiber *f)
 {
     struct wf_extra *x = wf_load_acquire(&f->extra); /* pairs with wf_extra */

@@ -1,5 +1,5 @@
 /*
- * task/scope_names.c: the line, and the list, that a close writes when children ignore their cancel.
+ * task/scope_names.c: the line, and the list, that a wait or a close writes when children ignore their cancel.
  */
 #include <inttypes.h>
 #include <stdio.h>

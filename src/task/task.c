@@ -33,7 +33,7 @@ static void release(weft_task *t)
 
 void wf_task_let_go(weft_task *t)
 {
-    /* Acquire: pairs with the others that let go. The only one that has it need not count. */
+    /* Acquire: pairs with the others that let go. The holder of the only reference need not count. */
     if (wf_load_acquire(&t->refs) == 1 || wf_add(&t->refs, (uint32_t)-1) == 1)
         release(t);
 }

@@ -89,11 +89,11 @@ struct weft_task {
     bool is_freed;        /* its handle is gone. guarded by: lock */
     void *value;          /* from ENDING on. guarded by: lock. atomic: awaits look. RUNNING: owner: the task */
     const void *finisher; /* ENDING: runs the callbacks; as of wf_flow_identity. guarded by: lock */
-    bool owns;            /* const: it was given its executor */
-    weft_executor *owned; /* freed with the task; NULL: not its own, or not any more. guarded by: lock */
+    bool owns;            /* const: weft_task_opts.owns_executor */
+    weft_executor *owned; /* the executor to free with the task; NULL: none, or none any more. guarded by: lock */
     bool serial;          /* const: one thread calls all functions of its executor. A copy: the executor may be gone */
     struct weft_sched *on_sched; /* const: of a task without an executor, where it was started; NULL: not known */
-    weft_fiber *fiber; /* on a scheduler: RUNNING, or about to. atomic: set by the fiber, cleared under the lock */
+    weft_fiber *fiber; /* the fiber that runs it, or is about to. atomic: set by the fiber, cleared under the lock */
     struct wf_waiters waiters;        /* guarded by: lock */
     struct wf_waiter *won;            /* ENDED: the waiters that are to be made ready. owner: the finisher */
     struct wf_callback *first, **end; /* guarded by: lock */
@@ -149,20 +149,20 @@ void wf_task_tell(weft_task *t, struct wf_resumes *list);
 /* A task that never runs ends on the calling thread, as a plain function of its executor. `list` as wf_task_tell's. */
 void wf_task_end_unrun(weft_task *t, int code, struct wf_resumes *list);
 
-/* It has ended: leaves its scope. Returns the executor that the caller is to abandon, or NULL. */
+/* Takes a task that has ended out of its scope. Returns the executor that the caller must abandon, or NULL. */
 weft_executor *wf_task_leave(weft_task *t);
 
-/* The last act: lets go of its executor, and of what it owns. */
+/* The last act of a task: leaves its scope and its executor, and lets go of an executor that it owns. */
 void wf_task_over(weft_task *t);
 
 /*
- * The fiber that the task is, which does not end until the release; NULL: it is none, or not yet, or no more. The
- * caller has set a mark in the flow: a fiber that is not seen here sees the mark when it begins.
+ * The fiber that runs the task; it does not end before wf_task_release_fiber. NULL: no fiber runs the task now. The
+ * caller has set a mark in the flow. A fiber that this call does not see will see the mark when it begins.
  */
 weft_fiber *wf_task_keep_fiber(weft_task *t);
 void wf_task_release_fiber(weft_task *t);
 
-/* Asks it to end, as weft_task_cancel. */
+/* Asks a task to end, as weft_task_cancel does. */
 int wf_task_cancel(weft_task *t, const struct wf_cause *why);
 
 /* callbacks.c: calls one. */
@@ -213,6 +213,6 @@ void wf_task_in_child(void);
 /* task_scope.c: a task as the child of a scope. */
 int wf_task_join_scope(weft_task *t, weft_scope *scope); /* 0, or why not: -EPERM, -ECANCELED, -EAGAIN */
 void wf_task_leave_scope(weft_task *t, int code, bool cancelled);
-int wf_task_move_context(weft_task *t); /* the task is a fiber now, which keeps them: 0, or -ENOMEM */
+int wf_task_move_context(weft_task *t); /* gives the context values to the task's fiber: 0, or -ENOMEM */
 
 #endif

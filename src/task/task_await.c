@@ -215,7 +215,7 @@ int weft_task_await(weft_task *t, void **value, weft_time deadline)
     return rc == 0 ? wf_await_result(t, value) : rc;
 }
 
-/* In the child of a fork: a task that goes on. No other thread uses it, and it is nobody's child, as a fiber there. */
+/* A task that goes on in the child of a fork. No other thread uses it there, and it is no longer a child of a scope. */
 static bool keep(struct wf_flow *flow, const void *arg)
 {
     weft_task *t = flow->task;
@@ -232,7 +232,7 @@ static bool keep(struct wf_flow *flow, const void *arg)
     return false;
 }
 
-/* The tasks that the thread which forked is in go on. Nobody else waits for anything. */
+/* In the child of a fork: the tasks that the forking thread is inside go on. No other thread waits for anything. */
 void wf_task_in_child(void)
 {
     rings = (struct wf_lock){0};

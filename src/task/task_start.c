@@ -52,7 +52,7 @@ static void fiber_ends(void *arg)
         wf_task_run_all(&list); /* last: they may wait for the end of our executor, or of our scope */
 }
 
-/* It ends here without a run. */
+/* Ends a task that never runs. */
 static void end_unrun(weft_task *t, int code)
 {
     struct wf_resumes list = {.end = &list.first};

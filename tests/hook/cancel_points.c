@@ -1,6 +1,6 @@
 /*
- * Every hooked call that can wait is a cancellation point: in a cancelled fiber it fails with ECANCELED, also where it would
- * not have to wait, and has then done nothing. These statements are about fibers alone: the kernel has no such cancel.
+ * Every hooked call that can wait is a cancellation point: in a cancelled fiber it fails with ECANCELED, also where it
+ * would not have to wait, and has then done nothing. This is about fibers alone: the kernel has no such cancel.
  */
 #include "hook/ends.h"
 

@@ -1,7 +1,7 @@
 /*
- * A server's handler that is cancelled at its nth cancellation point, for n = 1 until a run ends uncancelled. Whatever the
- * point is, nothing is lost: no descriptor and no fiber is left, no lock is held, and the client has received exactly the
- * bytes that the handler says it has sent.
+ * A server's handler that is cancelled at its nth cancellation point, for n = 1 until a run ends uncancelled. Whatever
+ * the point is, nothing is lost: no descriptor and no fiber is left, no lock is held, and the client has received
+ * exactly the bytes that the handler says it has sent.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /*
- * Scopes under load: trees of children that wait, fail, cancel, stop, shield themselves and open scopes with deadlines of
- * their own, at random. No child is alive after the close of its scope, every child runs exactly once, every clean-up
- * handler runs exactly once, and a scope's result agrees with what its children did.
+ * Scopes under load: trees of children that wait, fail, cancel, stop, shield themselves and open scopes with deadlines
+ * of their own, at random. No child is alive after the close of its scope, every child runs exactly once, every
+ * clean-up handler runs exactly once, and a scope's result agrees with what its children did.
  *
  * WEFT_SEED repeats a run; WEFT_CHILDREN says how many children each number of workers has in all.
  */

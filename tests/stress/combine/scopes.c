@@ -1,7 +1,7 @@
 /*
- * combine/scopes.c: scopes whose children wait for everything there is, while they fail, are cancelled, stopped and timed
- * out. No child outlives the close, no deadline comes early, every handler runs once, a cancelled read takes no byte, and the
- * result of a scope is the cause of its end.
+ * combine/scopes.c: scopes whose children wait for everything there is, while they fail, are cancelled, stopped and
+ * timed out. No child outlives the close, no deadline comes early, every handler runs once, a cancelled read takes no
+ * byte, and the result of a scope is the cause of its end.
  */
 #include "stress/combine/combine.h"
 

@@ -1,6 +1,6 @@
 /*
- * Cancellation points on descriptors, files, processes and the network: a cancelled fiber gets -ECANCELED also where the
- * call would not have to wait, and nothing has been done then. unit/sched/cancel_points has all other calls.
+ * Cancellation points on descriptors, files, processes and the network: a cancelled fiber gets -ECANCELED also where
+ * the call would not have to wait, and the call has then done nothing. unit/sched/cancel_points has all other calls.
  */
 #include <netdb.h>
 #include <sys/ioctl.h>

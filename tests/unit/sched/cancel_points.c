@@ -1,6 +1,6 @@
 /*
- * Cancellation points: every call that can wait returns -ECANCELED in a cancelled fiber, also where it would not have to
- * wait, and has then done nothing. These are the calls of fibers, schedulers, synchronisation, channels and helpers;
+ * Cancellation points: every call that can wait returns -ECANCELED in a cancelled fiber, also where it would not have
+ * to wait, and has then done nothing. These are the calls of fibers, schedulers, synchronisation, channels and helpers;
  * unit/io/cancel_points has those on descriptors.
  */
 #include <weft/chan.h>

@@ -1,6 +1,6 @@
 /*
- * tests/unit/sched/points.h: calls that can wait, as cancellation points. A row of a table is a call in a state in which it
- * would succeed at once. check_point runs a row in a fiber that was cancelled:
+ * tests/unit/sched/points.h: calls that can wait, as cancellation points. A row of a table is a call in a state in
+ * which it would succeed at once. check_point runs a row in a fiber that was cancelled:
  *
  *  - without a deadline, with one to come and with one that has passed, the call returns -ECANCELED and does nothing;
  *  - with WEFT_NOW it does what it does otherwise;

@@ -4,7 +4,7 @@
 #include "unit/task/places.h"
 
 struct ring {
-    weft_task *next; /* whom it awaits */
+    weft_task *next; /* the task that it awaits */
     int go, rc;
 };
 

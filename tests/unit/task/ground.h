@@ -1,5 +1,6 @@
 /*
- * tests/unit/task/ground.h: what the tests of scopes share: jobs, and a body that runs as a fiber on one and on two workers.
+ * tests/unit/task/ground.h: what the tests of scopes share: jobs, and a body that runs as a fiber on one and on two
+ * workers.
  */
 #ifndef TESTS_UNIT_TASK_GROUND_H
 #define TESTS_UNIT_TASK_GROUND_H

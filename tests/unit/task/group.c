@@ -71,7 +71,7 @@ static void *waits_on_thread(void *arg)
     return arg;
 }
 
-/* The result of fn for one who waits on each kind of executor, and on a thread. `end` lets tasks end. */
+/* Calls fn in a task on each kind of executor, and on a thread: it returns rc. `end` lets tasks end. */
 static void check(int (*fn)(weft_task **, size_t, weft_time), int code, void (*end)(struct crew *), int rc)
 {
     for (int k = 0; k <= KINDS; k++) {

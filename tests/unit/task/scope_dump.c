@@ -104,6 +104,33 @@ IN_A_SCOPE_FIBER(a_dump_shows_tasks_below_their_scope)
     return arg;
 }
 
+enum { LEVELS = 150 };
+
+static int opens_another(void *arg)
+{
+    int *left = arg;
+    if (--*left == 0)
+        return waits(NULL);
+    WEFT_SCOPE (s, NULL) {
+        CHECK_INT(weft_scope_go(&s, opens_another, left), ==, 0);
+        return weft_scope_wait(&s);
+    }
+    return 0;
+}
+
+IN_A_SCOPE_FIBER(a_dump_shows_every_fiber_of_a_deep_tree)
+{
+    int left = LEVELS;
+    WEFT_SCOPE (s, NULL) {
+        CHECK_INT(weft_scope_go(&s, opens_another, &left), ==, 0);
+        AWAIT(seen(&left) == 0);
+        FILE *to = fopen("/dev/null", "w");
+        CHECK_INT(weft_dump(to), ==, LEVELS + 1);
+        fclose(to);
+    }
+    return arg;
+}
+
 static int dumps_again_and_again(void *arg)
 {
     for (int i = 0; i < 100; i++) {
@@ -139,4 +166,4 @@ IN_A_SCOPE_FIBER(dumps_and_scopes_do_not_disturb_each_other)
 }
 
 TESTS(scope_dump, a_dump_shows_scopes_as_a_tree, a_dump_shows_tasks_below_their_scope,
-      dumps_and_scopes_do_not_disturb_each_other)
+      a_dump_shows_every_fiber_of_a_deep_tree, dumps_and_scopes_do_not_disturb_each_other)

@@ -172,7 +172,7 @@ IN_A_SCOPE_FIBER(a_handler_cannot_close_its_scope_or_start_children_in_it)
 
 TEST(a_handler_that_leaves_a_scope_open_panics)
 {
-    CHECK_CHILD(run_forgets_in_a_handler, NULL, SIGABRT, "ends with a scope open that was opened at");
+    CHECK_CHILD(run_forgets_in_a_handler, NULL, SIGABRT, "ends, but the scope that was opened at");
     CHECK_CHILD(run_forgets_in_a_handler_of_a_scope, NULL, SIGABRT, "a handler closes what it opens");
 }
 
@@ -380,7 +380,7 @@ static void *ends_while_it_is_cancelled(void *arg)
     return arg;
 }
 
-/* The canceller gives the fiber an extra, which the fiber finds at its end. ThreadSanitizer sees what is out of order. */
+/* The canceller gives the fiber an extra, and the fiber finds it at its end. ThreadSanitizer sees a wrong order. */
 TEST(a_fiber_that_ends_while_it_is_cancelled_sees_its_extra_whole)
 {
     weft_sched *s = running_sched(1);

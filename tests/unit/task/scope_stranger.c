@@ -1,6 +1,6 @@
 /*
- * A cancel, or a stop, from another thread that makes its fiber end, while the call is still under way: the fiber closes
- * its scope, ends and is joined, and the call touches nothing of it any more. The sanitizers look.
+ * Another thread cancels or stops a fiber or its scope. The fiber closes the scope, ends and is joined while that call
+ * is still under way, and the call does not touch the fiber any more. The sanitizers look.
  */
 #include "base/sanitizer.h"
 #include "unit/task/ground.h"
@@ -31,7 +31,7 @@ static void *strikes(void *arg)
     return NULL;
 }
 
-/* Its scope is open until the thread has struck: only that ends its child. */
+/* The scope stays open until the thread has made its call: only that call ends the child. */
 static void *opens_and_ends(void *arg)
 {
     struct visit *v = arg;
