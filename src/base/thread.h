@@ -18,7 +18,6 @@ struct weft_coro;
 struct weft_fiber;
 struct wf_crew;
 struct wf_flow;
-struct wf_resumes;
 struct wf_stack_cache;
 struct wf_worker;
 
@@ -33,7 +32,6 @@ struct wf_thread {
     struct wf_worker *worker;      /* the worker that this thread is; NULL: a plain thread */
     struct wf_flow *flow;          /* what an executor runs on its own stack; see sched/flow.h. NULL: nothing */
     const struct wf_crew *crew;    /* whose thread it is (task/crew.h); NULL: of none */
-    struct wf_resumes *resumes;    /* tasks that are to continue on this thread are put here; NULL: they run at once */
     void *spare_task;              /* memory for the next task that is started here; NULL: none */
     uint64_t next_id, last_id;     /* ids taken from the common counter and not yet given out */
     uint32_t budget;               /* of its fibers; see sched/budget.h */

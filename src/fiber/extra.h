@@ -23,6 +23,7 @@ struct wf_child_text;
 struct wf_context;
 struct wf_defer;
 struct wf_extras;
+struct wf_later;
 struct wf_scope;
 struct wf_timers;
 
@@ -36,9 +37,9 @@ struct wf_cause {
 /* A child that its scope does not know as a fiber: a task. */
 struct wf_child_ops {
     /* Under the lock of the scope's owner: keeps the child alive until `cancel`. False: another cancel holds it. */
-    bool (*hold)(struct wf_child *c);
-    /* Without a lock: cancels the child, and lets it go. */
-    void (*cancel)(struct wf_child *c, const struct wf_cause *why);
+    bool (*hold)(struct wf_child *c, const struct wf_cause *why);
+    /* Without a lock: cancels the child, and lets it go. Adds to `later`. */
+    void (*cancel)(struct wf_child *c, struct wf_later *later);
     /* Under the same lock: tells the child to stop, and keeps it until `let_go`. False: it was told before. */
     bool (*stop)(struct wf_child *c);
     /* Without a lock: the fiber that the child is, which then stays until `let_go`; NULL: it is none now. */

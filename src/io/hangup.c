@@ -77,8 +77,10 @@ bool wf_hangup_take(int fd, struct wf_fd *e, struct wf_hangup_fiber *out)
 void wf_hangup_tell(struct wf_fd *e, const struct wf_hangup_fiber *who)
 {
     wf_sys_point(WF_SYS_HANGUP);
-    wf_cancel_if_alive(who->fiber, who->id, WEFT_CAUSE_HANGUP);
+    struct wf_later later = {0};
+    wf_cancel_if_alive(who->fiber, who->id, WEFT_CAUSE_HANGUP, &later);
     wf_unlock(&e->telling);
+    wf_later_apart(&later); /* this may be a worker's stack */
 }
 
 void wf_hangup_await_told(struct wf_fd *e)

@@ -24,13 +24,16 @@ int weft_cancel(weft_fiber *f)
     if (wf_load(&f->state) == WEFT_FIBER_DONE)
         return -ESRCH;
     struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, -ECANCELED, NULL);
-    wf_family_cancel(f, &why);
+    struct wf_later later = {0};
+    wf_family_cancel(f, &why, &later);
+    wf_later_here(&later);
     return 0;
 }
 
 struct wanted {
     uint64_t id;
     struct wf_cause why;
+    struct wf_later *later;
 };
 
 static void cancel_if_it_is(weft_fiber *f, void *arg)
@@ -38,12 +41,12 @@ static void cancel_if_it_is(weft_fiber *f, void *arg)
     const struct wanted *wanted = arg;
     if (wf_load_acquire(&f->sleeper.bits) & WF_KNOWN && /* pairs with wf_be_known: the id is this fiber's */
         wf_load(&f->id) == wanted->id)
-        wf_family_cancel(f, &wanted->why);
+        wf_family_cancel(f, &wanted->why, wanted->later);
 }
 
-void wf_cancel_if_alive(weft_fiber *f, uint64_t id, int kind)
+void wf_cancel_if_alive(weft_fiber *f, uint64_t id, int kind, struct wf_later *later)
 {
-    struct wanted wanted = {id, {.kind = kind, .code = -ECANCELED}};
+    struct wanted wanted = {id, {.kind = kind, .code = -ECANCELED}, later};
     wf_fork_look();
     wf_pool_look_at(f, cancel_if_it_is, &wanted);
 }

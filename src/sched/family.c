@@ -120,25 +120,30 @@ static bool mark_fiber(struct wf_walk *w, weft_fiber *f)
     return true;
 }
 
+static void set_cause(struct wf_scope *s, const struct wf_cause *why)
+{
+    s->code = why->code;
+    s->text = why->text;
+    s->by_and_kind = why->fiber | (uint64_t)why->kind << WF_SCOPE_KIND_SHIFT;
+}
+
 static bool mark_scope(struct wf_walk *w, struct wf_scope *s)
 {
+    if (s == w->top)
+        return true; /* begin_cancel has marked it */
     bool sheltered = s->depth > (w->top && s->owner == w->top->owner ? w->top->depth : 0);
     if (wf_scope_kind(s) != 0 || sheltered)
         return false;
-    s->code = w->why->code;
-    s->text = w->why->text;
-    s->by_and_kind = w->why->fiber | (uint64_t)w->why->kind << WF_SCOPE_KIND_SHIFT;
-    if (s == w->top)
-        wf_or(&s->owner->sleeper.bits, WF_CANCEL); /* wf_scope_remove clears it */
+    set_cause(s, w->why);
     return true;
 }
 
 static void hold_other(struct wf_walk *w, struct wf_child *c)
 {
-    if (!c->ops->hold(c))
+    if (!c->ops->hold(c, w->why))
         return;
-    c->held = w->held;
-    w->held = c;
+    c->held = w->later->held;
+    w->later->held = c;
 }
 
 /* Called with the lock that the owner needs to absorb a cancel. So WF_CANCEL cannot be cleared during the call. */
@@ -167,11 +172,15 @@ static bool wake_scope(struct wf_walk *w, struct wf_scope *s)
     return wf_scope_kind(s) != 0;
 }
 
-static void cancel_held(struct wf_walk *w)
+void wf_later_do(struct wf_later *l, bool here)
 {
-    for (struct wf_child *c = w->held, *next; c; c = next) {
-        next = c->held;
-        c->ops->cancel(c, w->why);
+    while (l->held || l->first) {
+        for (struct wf_child *c; (c = l->held) != NULL;) {
+            l->held = c->held;
+            c->ops->cancel(c, l);
+        }
+        if (l->first)
+            l->resume(l, here);
     }
 }
 
@@ -191,9 +200,9 @@ static void wake_below(struct wf_walk *w, weft_fiber *f)
     wf_family_walk(w, f, w->top);
 }
 
-void wf_family_cancel(weft_fiber *f, const struct wf_cause *why)
+void wf_family_cancel(weft_fiber *f, const struct wf_cause *why, struct wf_later *later)
 {
-    struct wf_walk walk = {.why = why};
+    struct wf_walk walk = {.why = why, .later = later};
     struct wf_extra *x = wf_extra(f); /* without memory the cause is known by its kind alone, and f has no scope */
     if (x) {
         wf_lock(&x->lock);
@@ -213,26 +222,27 @@ void wf_family_cancel(weft_fiber *f, const struct wf_cause *why)
     }
     if (won)
         wf_ready(&f->sleeper); /* the last touch: f may end, and another thread may join it */
-    cancel_held(&walk);
 }
 
-/* False: s was cancelled before. The earlier canceller wakes everything below it. */
-static bool begin_cancel(const struct wf_scope *s, struct wf_extra *x)
+/*
+ * Marks s. The scope stays open until `users` is counted down. False: s was cancelled before, and the earlier canceller
+ * wakes everything below it. guarded by: the family's lock
+ */
+static bool begin_cancel(struct wf_scope *s, struct wf_extra *x, const struct wf_cause *why)
 {
-    wf_lock(&x->lock);
-    bool first = wf_scope_kind(s) == 0; /* else closing a deep tree would walk down once for each level */
-    x->users += first;
-    wf_unlock(&x->lock);
-    return first;
+    if (wf_scope_kind(s) != 0)
+        return false; /* else closing a deep tree would walk down once for each level */
+    x->users++;
+    set_cause(s, why);
+    wf_or(&s->owner->sleeper.bits, WF_CANCEL); /* wf_scope_remove clears it */
+    return true;
 }
 
-void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why)
+/* The rest of a cancel that has begun. */
+static void end_cancel(struct wf_scope *s, weft_fiber *owner, const struct wf_cause *why, struct wf_later *later)
 {
-    weft_fiber *owner = s->owner;
     struct wf_extra *x = wf_extra_of(owner);
-    struct wf_walk walk = {.why = why, .top = s};
-    if (!begin_cancel(s, x))
-        return;
+    struct wf_walk walk = {.why = why, .top = s, .later = later};
     mark_below(&walk, owner);
     wf_barrier_heavy(); /* pairs with wf_sleeper_begin's */
     wf_lock(&x->lock);
@@ -241,7 +251,17 @@ void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why)
     wake_below(&walk, owner);
     wf_sys_point(WF_SYS_CANCEL);
     wf_family_use_end(x); /* the last touch: the owner may close the scope */
-    cancel_held(&walk);
+}
+
+void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why, struct wf_later *later)
+{
+    weft_fiber *owner = s->owner;
+    struct wf_extra *x = wf_extra_of(owner);
+    wf_lock(&x->lock);
+    bool first = begin_cancel(s, x, why);
+    wf_unlock(&x->lock);
+    if (first)
+        end_cancel(s, owner, why, later);
 }
 
 /* ---- scopes ---- */
@@ -266,9 +286,7 @@ void wf_scope_add(struct wf_extra *x, weft_fiber *owner, struct wf_scope *s)
     s->outer = x->open;
     s->stopping = s->outer && s->outer->stopping;
     struct wf_cause why = cause_from_above(x, owner, s);
-    s->code = why.code;
-    s->text = why.text;
-    s->by_and_kind = why.fiber | (uint64_t)why.kind << WF_SCOPE_KIND_SHIFT;
+    set_cause(s, &why);
     x->open = s;
     x->open_site = s->site;
     if (s->due != INT64_MAX)
@@ -357,23 +375,23 @@ static bool count_end(struct wf_scope *s, int code, bool failed, const weft_fail
     return s->policy->enough(s->policy, &tally);
 }
 
-void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who)
+void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who, struct wf_later *later)
 {
     struct wf_scope *s = c->scope;
     weft_fiber *owner = s->owner;
     struct wf_extra *x = wf_extra_of(owner);
     bool failed = code < 0 && !(cancelled && code == -ECANCELED);
+    struct wf_cause why = {.kind = failed ? WEFT_CAUSE_FAILURE : WEFT_CAUSE_ENOUGH,
+                           .code = failed ? code : -ECANCELED,
+                           .fiber = who->fiber};
     wf_lock(&x->lock);
-    if (wf_unlikely(count_end(s, code, failed, who))) { /* c keeps the scope open until it is out of the list */
-        wf_unlock(&x->lock);
-        struct wf_cause why = {.kind = failed ? WEFT_CAUSE_FAILURE : WEFT_CAUSE_ENOUGH,
-                               .code = failed ? code : -ECANCELED,
-                               .fiber = who->fiber};
-        wf_scope_cancel(s, &why);
-        wf_lock(&x->lock);
-    }
+    bool enough = count_end(s, code, failed, who);
+    if (wf_unlikely(enough))
+        enough = begin_cancel(s, x, &why);
     bool woken = unlink_child(s, c);
     wf_unlock(&x->lock);
+    if (wf_unlikely(enough))
+        end_cancel(s, owner, &why, later); /* without `woken` the owner may close s after this call */
     if (woken)
         wf_ready(&owner->sleeper);
 }
@@ -421,7 +439,9 @@ void wf_family_ended(weft_fiber *f)
     struct wf_extra *x = wf_load_acquire(&f->extra); /* pairs with wf_extra */
     if (x->child.scope) {
         weft_failure who = {.code = code_of(f), .fiber = f->id, .site = f->site};
-        wf_child_end(&x->child, who.code, wf_load(&f->sleeper.bits) & WF_CANCEL_SELF, &who);
+        struct wf_later later = {0};
+        wf_child_end(&x->child, who.code, wf_load(&f->sleeper.bits) & WF_CANCEL_SELF, &who, &later);
+        wf_later_apart(&later); /* this is the worker's stack */
     }
 }
 

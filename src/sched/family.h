@@ -22,6 +22,7 @@
 #include <weft/scope.h>
 
 #include "fiber/extra.h"
+#include "sched/later.h"
 
 #define WF_SCOPE_NOBODY UINT32_MAX /* as wake_at: the owner does not wait */
 
@@ -84,11 +85,14 @@ static inline bool wf_scope_takes_children(const struct wf_scope *s)
 /* The cause of a cancel by the calling fiber or thread. */
 struct wf_cause wf_cause_here(int kind, int code, const char *text);
 
-/* Cancels f, and everything below. The caller keeps f's record from being released during the call. Any thread. */
-void wf_family_cancel(weft_fiber *f, const struct wf_cause *why);
+/*
+ * Cancels f, and everything below. The caller keeps f's record from being released during the call. Children that are
+ * not fibers are only marked, and added to `later`. Any thread.
+ */
+void wf_family_cancel(weft_fiber *f, const struct wf_cause *why, struct wf_later *later);
 
-/* Cancels a scope, and everything below. The scope must stay open during the call. Any thread. */
-void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why);
+/* The same for a scope. The scope must stay open during the call. Any thread. */
+void wf_scope_cancel(struct wf_scope *s, const struct wf_cause *why, struct wf_later *later);
 
 /* What a walk calls at each place. The locks of all families above are held. A function that is NULL is not called. */
 struct wf_walk {
@@ -97,7 +101,8 @@ struct wf_walk {
     void (*other)(struct wf_walk *w, struct wf_child *c); /* a child that is not a fiber */
     const struct wf_cause *why;
     const struct wf_scope *top; /* the scope that the walk begins with; NULL: with a fiber */
-    struct wf_child *held;      /* tasks to cancel after the walk; in a stop: tasks to walk on below after the walk */
+    struct wf_later *later;     /* a cancel: children to cancel after the walk */
+    struct wf_child *stopped;   /* a stop: tasks to walk on below after the walk */
 };
 
 /* Walks through the scopes that f has open, from the innermost to `last` (NULL: all), and everything below them. */
@@ -125,7 +130,7 @@ void wf_child_discard(weft_fiber *f);
 void wf_child_link(struct wf_scope *s, struct wf_child *c);
 
 /* Takes a child that has ended with `code` out of its scope. `cancelled`: it was cancelled before. No lock is held. */
-void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who);
+void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who, struct wf_later *later);
 
 /* The extra's part of a fiber's end: leave runs in the fiber, then ended on its worker, before the record's release. */
 WF_COLD void wf_family_leave(weft_fiber *f);

@@ -97,10 +97,11 @@ void wf_scope_timer_fires(struct wf_scope_timer *t)
     struct wf_extra *x = extra_of(t);
     struct wf_timers *ts = t->in;
     struct wf_cause why;
+    struct wf_later later = {0};
     wf_lock(&x->lock);
     for (struct wf_scope *s; (s = due_scope(x, wf_clock_now(), &why)) != NULL;) {
         wf_unlock(&x->lock); /* FIRING keeps s open */
-        wf_scope_cancel(s, &why);
+        wf_scope_cancel(s, &why, &later);
         wf_lock(&x->lock);
     }
     int64_t when = next_due(x);
@@ -109,4 +110,5 @@ void wf_scope_timer_fires(struct wf_scope_timer *t)
     if (when == INT64_MAX || wf_load(&t->state) != WF_SCOPE_TIMER_ARMED)
         wf_store_release(&t->state, WF_SCOPE_TIMER_IDLE); /* pairs with wf_family_lock_quiet */
     wf_unlock(&x->lock);
+    wf_later_apart(&later); /* after FIRING: the owner may close its scopes. This is the worker's stack */
 }

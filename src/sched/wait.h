@@ -34,6 +34,7 @@
 #include "fiber/fiber.h"
 #include "sched/debug.h"
 #include "sched/fork.h"
+#include "sched/later.h"
 #include "sched/seam.h"
 #include "sched/shield.h"
 #include "sched/slice.h"
@@ -107,9 +108,9 @@ bool wf_be_known(weft_fiber *f);
 
 /*
  * Cancels the fiber that has this id, if it has not ended, and everything below it. `f` is where its record was; it was
- * known. `kind` is the cause's. Any thread.
+ * known. `kind` is the cause's. Children that are not fibers are added to `later`: the pool is locked. Any thread.
  */
-void wf_cancel_if_alive(weft_fiber *f, uint64_t id, int kind);
+void wf_cancel_if_alive(weft_fiber *f, uint64_t id, int kind, struct wf_later *later);
 
 /* Cancels f, and not what is below it: marks it, and wakes it if it waits. Any thread. */
 void wf_cancel_alone(weft_fiber *f, int kind);

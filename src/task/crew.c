@@ -60,15 +60,21 @@ void wf_crew_unreserve(struct wf_crew *crew)
     }
 }
 
-int wf_crew_start(struct wf_crew *crew, void *(*fn)(void *), void *arg)
+int wf_crew_thread(pthread_t *id, void *(*fn)(void *), void *arg)
 {
     sigset_t all, kept;
-    pthread_t id;
-    bool detached = crew->detached; /* the thread may have ended, and the crew be gone, when it is made */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &kept);
-    int rc = wf_sys_thread(&id, fn, arg);
+    int rc = wf_sys_thread(id, fn, arg);
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    return rc;
+}
+
+int wf_crew_start(struct wf_crew *crew, void *(*fn)(void *), void *arg)
+{
+    pthread_t id;
+    bool detached = crew->detached; /* the thread may have ended, and the crew be gone, when it is made */
+    int rc = wf_crew_thread(&id, fn, arg);
     if (rc == 0 && detached)
         pthread_detach(id);
     return rc;

@@ -38,6 +38,9 @@ void wf_crew_reserve(struct wf_crew *crew);
 /* The last act of a caller that has reserved a thread and could not make it. The crew may be gone when it returns. */
 void wf_crew_unreserve(struct wf_crew *crew);
 
+/* Makes a thread of no crew, with all signals blocked. 0 or -EAGAIN. */
+int wf_crew_thread(pthread_t *id, void *(*fn)(void *), void *arg);
+
 /* Makes a reserved thread, with all signals blocked. fn(arg) enters the crew first and leaves it last. 0 or -EAGAIN. */
 int wf_crew_start(struct wf_crew *crew, void *(*fn)(void *), void *arg);
 void wf_crew_enter(const struct wf_crew *crew); /* its first act */

@@ -7,12 +7,12 @@
  * a task has deleted its timer, the thread does not touch the task any more.
  */
 #include <pthread.h>
-#include <signal.h>
 
 #include "base/errno.h"
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/sys.h"
+#include "task/crew.h"
 #include "task/task.h"
 
 #define IDLE_FOR WEFT_SEC
@@ -44,11 +44,13 @@ static weft_task *settle_due(int64_t now)
 
 static void resume_all(weft_task *won)
 {
+    struct wf_later later = {0};
     while (won) {
         weft_task *next = won->coro.next; /* read now: `won` may be gone after its resume */
-        wf_task_resume(won);
+        wf_task_resume(won, &later);
         won = next;
     }
+    wf_later_apart(&later); /* this thread serves other deadlines */
 }
 
 static void *keep_deadlines(void *arg)
@@ -88,12 +90,8 @@ static void *keep_deadlines(void *arg)
 /* Called with the lock, because a caller that finds `running` set relies on the thread. */
 static int make_thread(void)
 {
-    sigset_t all, kept;
     pthread_t id;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &kept);
-    int rc = wf_sys_thread(&id, keep_deadlines, NULL);
-    pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    int rc = wf_crew_thread(&id, keep_deadlines, NULL);
     if (rc == 0)
         pthread_detach(id);
     return rc;

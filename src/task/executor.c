@@ -201,20 +201,15 @@ static void run_call(struct wf_work *work)
     wf_executor_over(work);
 }
 
-static void nothing(struct wf_work *work)
+static void nothing(struct wf_work *work, struct wf_later *later)
 {
-    (void)work;
-}
-
-static void drop_call(struct wf_work *work, struct wf_resumes *list)
-{
-    (void)work, (void)list;
+    (void)work, (void)later;
 }
 
 int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
 {
     static const struct wf_work_kind kind = {.run = run_call,
-                                             .drop = drop_call,
+                                             .drop = nothing,
                                              .cancel = nothing,
                                              .hold = hold_call,
                                              .let_go = release_call,
@@ -234,14 +229,14 @@ int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
 /* Ends works that have not begun, and cancels works that have. The list holds a reference to each work. */
 static void end_works(weft_executor *x, struct wf_work *first)
 {
-    struct wf_resumes list = {.end = &list.first}; /* tasks that may wait for the executor's end */
+    struct wf_later later = {0}; /* tasks that may wait for the executor's end */
     for (struct wf_work *work = first, *next; work; work = next) {
         next = work->next_closed;
         wf_lock(&x->lock);
         bool drops = work->state == WF_WORK_DROPPING || work->state == WF_WORK_CALLED;
         wf_unlock(&x->lock);
         if (drops) {
-            work->kind->drop(work, &list);
+            work->kind->drop(work, &later);
             wf_lock(&x->lock);
             bool called = work->state == WF_WORK_CALLED;
             work->state = WF_WORK_DROPPED;
@@ -249,11 +244,11 @@ static void end_works(weft_executor *x, struct wf_work *first)
             if (called)
                 wf_executor_over(work);
         } else {
-            work->kind->cancel(work);
+            work->kind->cancel(work, &later);
         }
         work->kind->let_go(work);
     }
-    wf_task_run_all(&list);
+    wf_later_here(&later);
 }
 
 /* Lists all works, oldest first, and holds each. Works that have not begun never will. Called with the lock. */

@@ -32,15 +32,16 @@
 enum wf_work_state { WF_WORK_QUEUED, WF_WORK_BEGUN, WF_WORK_DROPPING, WF_WORK_CALLED, WF_WORK_DROPPED };
 
 struct wf_work;
-struct wf_resumes;
+struct wf_later;
 
 /* What a kind of work does; const. */
 struct wf_work_kind {
     void (*run)(struct wf_work *work); /* the table calls it: the first time */
-    /* It will never run: on the thread that closes. That thread runs `list` when it has dropped all. */
-    void (*drop)(struct wf_work *work, struct wf_resumes *list);
-    void (*cancel)(struct wf_work *work); /* it is BEGUN, and the executor closes. The caller holds the work */
-    void (*hold)(struct wf_work *work);   /* keeps it until `let_go` */
+    /* It will never run: on the thread that closes. That thread does `later` when it has dropped and cancelled all. */
+    void (*drop)(struct wf_work *work, struct wf_later *later);
+    /* It is BEGUN, and the executor closes. The caller holds the work. */
+    void (*cancel)(struct wf_work *work, struct wf_later *later);
+    void (*hold)(struct wf_work *work); /* keeps it until `let_go` */
     void (*let_go)(struct wf_work *work);
     size_t flow; /* where its struct wf_flow is, from the work on */
 };
@@ -61,6 +62,7 @@ struct weft_executor {
     void *self;            /* const */
     bool has_threads;      /* const: its threads do not exist in the child of a fork */
     bool is_sched;         /* const: its works are fibers */
+    bool is_noop;          /* const: the thread that ends a wait of its task continues the task */
     uint32_t refs;         /* atomic: counts the handle, each work, each call that waits for its end */
     uint32_t forks;        /* wf_forks when it was made. const, except in the child of a fork while it has one thread */
     struct wf_lock lock;

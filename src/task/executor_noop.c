@@ -16,5 +16,13 @@ int weft_executor_noop(weft_executor **out)
 {
     static const weft_executor_ops ops = {.size = sizeof ops, .name = "noop", .execute = execute};
     wf_slice_here();
-    return out ? wf_executor_make(out, &ops, NULL, false) : -EINVAL;
+    if (!out)
+        return -EINVAL;
+    weft_executor *x;
+    int rc = wf_executor_make(&x, &ops, NULL, false);
+    if (rc == 0) {
+        x->is_noop = true;
+        *out = x;
+    }
+    return rc;
 }

@@ -62,13 +62,13 @@ bool wf_group_note(struct wf_waiter *member, const weft_task *ended)
     return g->sleeper ? wf_settle(g->sleeper, 0) : wf_task_settle(g->waiter, 0);
 }
 
-void wf_group_ready(struct wf_waiter *member)
+void wf_group_ready(struct wf_waiter *member, struct wf_later *later)
 {
     const struct group *g = ((struct member *)member)->group;
     if (g->sleeper)
         wf_ready(g->sleeper);
     else
-        wf_task_resume(g->waiter);
+        wf_task_resume(g->waiter, later);
 }
 
 /* Links a member, or notes its end. False: its end has decided the result. */

@@ -73,8 +73,9 @@ static int open_scope(const char *site, struct wf_scope *s, const weft_scope_opt
     wf_scope_add(x, f, s);
     if (!(wf_load(&f->sleeper.bits) & WF_OPENED))
         wf_or(&f->sleeper.bits, WF_OPENED); /* release: pairs with wf_dump_look_at_scopes */
+    struct wf_later none = {0};             /* it has no children */
     if (past)
-        wf_scope_cancel(s, &(struct wf_cause){.kind = WEFT_CAUSE_DEADLINE, .code = -ETIMEDOUT});
+        wf_scope_cancel(s, &(struct wf_cause){.kind = WEFT_CAUSE_DEADLINE, .code = -ETIMEDOUT}, &none);
     return 0;
 }
 
@@ -305,7 +306,9 @@ static void cancel_rest(struct wf_scope *s)
     wf_unlock(lock);
     if (rest) { /* the first cause stays */
         struct wf_cause why = wf_cause_here(WEFT_CAUSE_ENOUGH, -ECANCELED, "the scope closes");
-        wf_scope_cancel(s, &why);
+        struct wf_later later = {0};
+        wf_scope_cancel(s, &why, &later);
+        wf_later_here(&later);
     }
 }
 

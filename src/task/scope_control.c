@@ -29,7 +29,9 @@ int weft_scope_cancel(weft_scope *s, int code, const char *text)
     if (!owner_of(s))
         return -ESRCH;
     struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, code == 0 ? -ECANCELED : code, text);
-    wf_scope_cancel(wf_scope_of(s), &why);
+    struct wf_later later = {0};
+    wf_scope_cancel(wf_scope_of(s), &why, &later);
+    wf_later_here(&later);
     return 0;
 }
 
@@ -65,15 +67,15 @@ static void stop_other(struct wf_walk *w, struct wf_child *c)
 {
     if (!c->ops->stop(c))
         return;
-    c->stopped = w->held;
-    w->held = c;
+    c->stopped = w->stopped;
+    w->stopped = c;
 }
 
 /* Tells everything below the tasks that a walk has found, without recursion. No lock is held. */
 static void stop_below_tasks(struct wf_walk *w)
 {
-    for (struct wf_child *c; (c = w->held) != NULL;) {
-        w->held = c->stopped;
+    for (struct wf_child *c; (c = w->stopped) != NULL;) {
+        w->stopped = c->stopped;
         weft_fiber *f = c->ops->stopped_fiber(c);
         if (f && stop_fiber(w, f))
             wf_family_walk(w, f, NULL);
@@ -106,16 +108,19 @@ int weft_scope_stop(weft_scope *scope, weft_span grace)
         return -ESRCH;
     struct wf_extra *x = wf_extra_of(owner);
     struct wf_walk walk = {.fiber = stop_fiber, .scope = stop_scope, .other = stop_other, .top = s};
+    struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, -ECANCELED, "weft_scope_stop without a grace");
+    struct wf_later later = {0};
     wf_family_use_begin(x);
     wf_family_walk(&walk, owner, s);
     tell(owner);
     if (grace <= 0)
-        weft_scope_cancel(scope, 0, "weft_scope_stop without a grace");
+        wf_scope_cancel(s, &why, &later);
     else
         set_grace(s, grace);
     wf_sys_point(WF_SYS_CANCEL);
     wf_family_use_end(x); /* the last touch: the owner may close the scope */
     stop_below_tasks(&walk);
+    wf_later_here(&later);
     return 0;
 }
 

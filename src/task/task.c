@@ -80,7 +80,7 @@ void wf_task_finish(weft_task *t, int code, void *value)
         wf_task_make_message(t);
     wf_lock(&t->lock);
     wf_store(&t->fiber, NULL);               /* from here on it cannot be cancelled */
-    while (wf_unlikely(t->cancellers > 0)) { /* cancellers use the fiber, and may run tasks that the cancel resumes */
+    while (wf_unlikely(t->cancellers > 0)) { /* they use the fiber */
         wf_unlock(&t->lock);
         weft_yield();
         wf_lock(&t->lock);
@@ -100,7 +100,7 @@ void wf_task_finish(weft_task *t, int code, void *value)
     wf_unlock(&t->lock);
 }
 
-void wf_task_tell(weft_task *t, struct wf_resumes *list)
+void wf_task_tell(weft_task *t, struct wf_later *later)
 {
     struct wf_waiter *won = t->won;
     if (!won)
@@ -109,19 +109,16 @@ void wf_task_tell(weft_task *t, struct wf_resumes *list)
         wf_ready(won->who);
         return;
     }
-    struct wf_resumes *outer = wf_thread_now()->resumes;
-    wf_thread_now()->resumes = list;
     while (won) {
         struct wf_waiter *next = won->next; /* `won` is gone when its owner goes on */
         if (won->index == WF_AWAITS_GROUP)
-            wf_group_ready(won);
+            wf_group_ready(won, later);
         else if (won->who)
             wf_ready(won->who);
         else
-            wf_task_resume(won->data);
+            wf_task_resume(won->data, later);
         won = next;
     }
-    wf_thread_now()->resumes = outer;
 }
 
 /* The executor that a task owns, if the caller must free it. `freed`: the task's handle is being freed. */
@@ -139,17 +136,17 @@ static weft_executor *take_owned(weft_task *t, bool freed)
     return owned;
 }
 
-weft_executor *wf_task_leave(weft_task *t)
+weft_executor *wf_task_leave(weft_task *t, struct wf_later *later)
 {
     weft_executor *owned = take_owned(t, false);
     if (wf_unlikely(t->child.scope))
-        wf_task_leave_scope(t, t->code, wf_flow_is_cancelled(&t->flow));
+        wf_task_leave_scope(t, t->code, wf_flow_is_cancelled(&t->flow), later);
     return owned;
 }
 
-void wf_task_over(weft_task *t)
+void wf_task_over(weft_task *t, struct wf_later *later)
 {
-    weft_executor *owned = wf_task_leave(t);
+    weft_executor *owned = wf_task_leave(t, later);
     if (t->work.on)
         wf_executor_over(&t->work);
     else
@@ -158,13 +155,13 @@ void wf_task_over(weft_task *t)
         wf_executor_abandon(owned);
 }
 
-void wf_task_end_unrun(weft_task *t, int code, struct wf_resumes *list)
+void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later)
 {
     struct wf_flow flow = {.executor = t->work.on};
     wf_flow_enter(&flow);
     wf_task_finish(t, code, NULL);
     wf_flow_leave(&flow);
-    wf_task_tell(t, list);
+    wf_task_tell(t, later);
 }
 
 weft_task *weft_task_current(void)
@@ -227,7 +224,7 @@ void wf_task_release_fiber(weft_task *t)
     wf_unlock(&t->lock);
 }
 
-int wf_task_cancel(weft_task *t, const struct wf_cause *why)
+int wf_task_cancel(weft_task *t, const struct wf_cause *why, struct wf_later *later)
 {
     if (wf_load(&t->state) >= WF_TASK_ENDING || wf_unlikely(t->forks != wf_forks))
         return -ESRCH;
@@ -235,13 +232,13 @@ int wf_task_cancel(weft_task *t, const struct wf_cause *why)
     if (t->flow.suspends) {
         wf_fence(); /* pairs with publish in task_coro.c */
         if (wf_task_settle(t, -ECANCELED))
-            wf_task_resume(t);
+            wf_task_resume(t, later);
         return 0;
     }
     weft_fiber *f = wf_task_keep_fiber(t);
     if (!f)
         return 0;
-    wf_family_cancel(f, why); /* without the lock: tasks on noop below it continue in this call */
+    wf_family_cancel(f, why, later);
     wf_task_release_fiber(t);
     return 0;
 }
@@ -253,7 +250,10 @@ int weft_task_cancel(weft_task *t)
         return -EINVAL;
     wf_fork_look();
     struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, -ECANCELED, NULL);
-    return wf_task_cancel(t, &why);
+    struct wf_later later = {0};
+    int rc = wf_task_cancel(t, &why, &later);
+    wf_later_here(&later);
+    return rc;
 }
 
 void weft_task_free(weft_task *t)

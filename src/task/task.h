@@ -25,6 +25,7 @@
 #include "base/lock.h"
 #include "fiber/extra.h"
 #include "sched/flow.h"
+#include "sched/later.h"
 #include "sched/wait.h"
 #include "task/executor.h"
 #include "task/scope.h"
@@ -69,7 +70,7 @@ struct wf_task_coro {
     struct wf_lock gate;     /* held while its await is published; the resumed task passes it first */
     struct wf_waiter node;   /* guarded by: the awaited task's lock */
     struct wf_timer timer;   /* guarded by: the lock of deadline.c */
-    weft_task *next;         /* in a struct wf_resumes, or in a list of deadline.c. owner: the thread that settled it */
+    weft_task *next;         /* in a struct wf_later, or in a list of deadline.c. owner: the thread that settled it */
 };
 
 struct weft_task {
@@ -106,17 +107,13 @@ struct weft_task {
     struct wf_context *context; /* its values until it is a fiber; NULL: none. owner: the task */
     uint32_t cancellers;        /* threads that use `fiber`, which waits for them before it ends. guarded by: lock */
     uint32_t in_walk;           /* atomic: 1: a cancel of its scope holds it, and is about to cancel it */
+    struct wf_cause scope_why;  /* why its scope was cancelled. owner: the canceller that has set in_walk */
     struct wf_child child;      /* its place in a scope. Valid if child.scope is set */
     weft_task *awaits;          /* what it waits for. guarded by: the lock of rings in task_await.c */
 
     /* Not set in a new task. */
     struct wf_callback own[WF_OWN_CALLBACKS]; /* guarded by: lock; own_used says how many are in use */
     struct wf_task_coro coro;                 /* of a task that is a coroutine */
-};
-
-/* Tasks that are to continue on the calling thread, one after another. owner: the thread */
-struct wf_resumes {
-    weft_task *first, **end;
 };
 
 static inline weft_task *wf_task_of(struct wf_work *work)
@@ -143,17 +140,17 @@ bool wf_task_is_readable(weft_task *t);
 /* Ends a task whose function has returned, or will never run: runs the callbacks, settles the waiters into t->won. */
 void wf_task_finish(weft_task *t, int code, void *value);
 
-/* After that: makes the waiters ready. Coroutines that are to run on this thread go to `list`. */
-void wf_task_tell(weft_task *t, struct wf_resumes *list);
+/* After that: makes the waiters ready. Coroutines that are to run on this thread go to `later`. */
+void wf_task_tell(weft_task *t, struct wf_later *later);
 
-/* A task that never runs ends on the calling thread, as a plain function of its executor. `list` as wf_task_tell's. */
-void wf_task_end_unrun(weft_task *t, int code, struct wf_resumes *list);
+/* A task that never runs ends on the calling thread, as a plain function of its executor. `later` as wf_task_tell's. */
+void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later);
 
 /* Takes a task that has ended out of its scope. Returns the executor that the caller must abandon, or NULL. */
-weft_executor *wf_task_leave(weft_task *t);
+weft_executor *wf_task_leave(weft_task *t, struct wf_later *later);
 
 /* The last act of a task: leaves its scope and its executor, and lets go of an executor that it owns. */
-void wf_task_over(weft_task *t);
+void wf_task_over(weft_task *t, struct wf_later *later);
 
 /*
  * The fiber that runs the task; it does not end before wf_task_release_fiber. NULL: no fiber runs the task now. The
@@ -163,15 +160,15 @@ weft_fiber *wf_task_keep_fiber(weft_task *t);
 void wf_task_release_fiber(weft_task *t);
 
 /* Asks a task to end, as weft_task_cancel does. */
-int wf_task_cancel(weft_task *t, const struct wf_cause *why);
+int wf_task_cancel(weft_task *t, const struct wf_cause *why, struct wf_later *later);
 
 /* callbacks.c: calls one. */
 void wf_callback_call(weft_task *t, const struct wf_callback *c);
 
 /* task_coro.c */
-void wf_task_coro_run(struct wf_work *work);                                /* the executor's first call */
-void wf_task_resume(weft_task *t);                                          /* a task that the caller has settled */
-void wf_task_run_all(struct wf_resumes *list);                              /* on the calling thread */
+void wf_task_coro_run(struct wf_work *work); /* the executor's first call */
+/* Tells its executor to continue a task that the caller has settled, or adds it to `later`. */
+void wf_task_resume(weft_task *t, struct wf_later *later);
 int wf_task_suspend(weft_task *me, struct wf_await *a, weft_time deadline); /* called in `me` */
 
 /* Races for a coroutine that waits. True: won, and the caller must call wf_task_resume, once. */
@@ -197,7 +194,7 @@ void wf_task_report(const weft_task *t);
 
 /* group.c: a member of a group has ended. True: the group's waiter was won. Called with the member's lock. */
 bool wf_group_note(struct wf_waiter *member, const weft_task *ended);
-void wf_group_ready(struct wf_waiter *member);
+void wf_group_ready(struct wf_waiter *member, struct wf_later *later);
 
 /* In wf_waiter.index of a waiter for a task. */
 enum { WF_AWAITS_ONE = 0, WF_AWAITS_GROUP = 1 };
@@ -212,7 +209,7 @@ void wf_task_in_child(void);
 
 /* task_scope.c: a task as the child of a scope. */
 int wf_task_join_scope(weft_task *t, weft_scope *scope); /* 0, or why not: -EPERM, -ECANCELED, -EAGAIN */
-void wf_task_leave_scope(weft_task *t, int code, bool cancelled);
+void wf_task_leave_scope(weft_task *t, int code, bool cancelled, struct wf_later *later);
 int wf_task_move_context(weft_task *t); /* gives the context values to the task's fiber: 0, or -ENOMEM */
 
 #endif

@@ -12,33 +12,19 @@
  * links the rest. The resumed task waits at the gate until this thread is done with it.
  *
  * No recursion. A task that ends resumes the tasks that awaited it. If they continue on the same thread (noop, or no
- * thread could be made), they go into a list. The loop that ran the ended task then runs them one after another.
+ * thread could be made), they go into a list (sched/later.h). The loop that ran the ended task then runs them one after
+ * another. If there is no such loop, because a worker's own stack, or the thread that keeps the deadlines, has ended the
+ * wait, the list gets a thread of its own.
  */
 #include "task/task.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "base/errno.h"
 #include "coro/cxx.h"
 #include "coro/mount.h"
-
-static void put(struct wf_resumes *list, weft_task *t)
-{
-    t->coro.next = NULL;
-    *list->end = t;
-    list->end = &t->coro.next;
-}
-
-static weft_task *take(struct wf_resumes *list)
-{
-    weft_task *t = list->first;
-    if (t) {
-        list->first = t->coro.next;
-        if (!list->first)
-            list->end = &list->first;
-    }
-    return t;
-}
+#include "task/crew.h"
 
 /* The outermost function on the task's stack. */
 static void *coroutine_main(void *arg)
@@ -91,44 +77,79 @@ static bool publish(weft_task *t)
     return again;
 }
 
-static void end(weft_task *t, struct wf_resumes *list)
+static void end(weft_task *t, struct wf_later *later)
 {
     wf_base_free(wf_thread_now(), t->coro.base);
     t->coro.base = NULL;
-    wf_task_tell(t, list);
-    wf_task_over(t);
+    wf_task_tell(t, later);
+    wf_task_over(t, later);
 }
 
-/* Runs a task until it waits or has ended. Tasks that awaited it, and continue on this thread, go to the list. */
-static void run(weft_task *t, struct wf_resumes *list)
+/* Runs a task until it waits or has ended. What its end leaves to be done goes to `later`. */
+static void run(weft_task *t, struct wf_later *later)
 {
     do {
         wf_store(&t->coro.phase, WF_AWAIT_NONE);
         mount(t);
         if (t->coro.done) {
-            end(t, list);
+            end(t, later);
             return;
         }
     } while (publish(t)); /* false: another thread may own the task by now */
 }
 
-void wf_task_run_all(struct wf_resumes *list)
+static void resume(struct wf_later *later, bool here);
+
+static void put(struct wf_later *later, weft_task *t)
 {
-    for (weft_task *t; (t = take(list)) != NULL;)
-        run(t, list);
+    t->coro.next = NULL;
+    if (later->first)
+        later->last->coro.next = t;
+    else
+        later->first = t;
+    later->last = t;
+    later->resume = resume;
 }
 
-/* Continues a task on this thread; inside the end of another task, after that task has told all its waiters. */
-static void continue_here(weft_task *t)
+static void run_all(struct wf_later *later)
 {
-    struct wf_resumes *outer = wf_thread_now()->resumes;
-    struct wf_resumes list = {.end = &list.first};
-    if (outer) {
-        put(outer, t);
+    for (weft_task *t; (t = later->first) != NULL;) {
+        later->first = t->coro.next;
+        run(t, later); /* may add others */
+    }
+}
+
+static void *run_apart(void *first)
+{
+    struct wf_later later = {0};
+    uint32_t forks = wf_forks;
+    pthread_setname_np(pthread_self(), "weft_noop");
+    for (weft_task *t = first, *next; t; t = next) {
+        next = t->coro.next;
+        put(&later, t);
+    }
+    wf_later_here(&later);
+    wf_crew_check_fork(forks);
+    return NULL;
+}
+
+static void resume(struct wf_later *later, bool here)
+{
+    pthread_t id;
+    if (here || wf_crew_thread(&id, run_apart, later->first) != 0) {
+        run_all(later);
         return;
     }
-    put(&list, t);
-    wf_task_run_all(&list);
+    pthread_detach(id);
+    later->first = NULL;
+}
+
+/* Continues a task on this thread. */
+static void continue_here(weft_task *t)
+{
+    struct wf_later later = {0};
+    put(&later, t);
+    wf_later_here(&later);
 }
 
 /* What an executor calls for a task that has begun. */
@@ -137,12 +158,16 @@ static void turn(void *arg)
     continue_here(wf_task_of(arg));
 }
 
-void wf_task_resume(weft_task *t)
+void wf_task_resume(weft_task *t, struct wf_later *later)
 {
+    if (t->work.on->is_noop) {
+        put(later, t);
+        return;
+    }
     int rc = wf_executor_resume(&t->work, turn);
-    if (wf_unlikely(rc < 0)) {
+    if (wf_unlikely(rc < 0)) { /* else the task may be gone by now */
         t->coro.result = rc;
-        continue_here(t);
+        put(later, t);
     }
 }
 
@@ -178,10 +203,10 @@ void wf_task_coro_run(struct wf_work *work)
     if (rc == 0) {
         continue_here(t);
     } else {
-        struct wf_resumes list = {.end = &list.first};
-        wf_task_end_unrun(t, rc, &list);
-        wf_task_over(t);
-        wf_task_run_all(&list);
+        struct wf_later later = {0};
+        wf_task_end_unrun(t, rc, &later);
+        wf_task_over(t, &later);
+        wf_later_here(&later);
     }
 }
 

@@ -20,20 +20,22 @@ static weft_task *task_of(struct wf_child *c)
     return (weft_task *)((char *)c - offsetof(weft_task, child));
 }
 
-static bool hold(struct wf_child *c)
+static bool hold(struct wf_child *c, const struct wf_cause *why)
 {
     weft_task *t = task_of(c);
-    if (wf_exchange(&t->in_walk, 1u) != 0)
+    if (wf_exchange(&t->in_walk, 1u) != 0) /* acquire: pairs with cancel's store */
         return false;
+    t->scope_why = *why;
     wf_task_hold(t); /* the task is in its scope's list, so it is still alive */
     return true;
 }
 
-static void cancel(struct wf_child *c, const struct wf_cause *why)
+static void cancel(struct wf_child *c, struct wf_later *later)
 {
     weft_task *t = task_of(c);
-    wf_store(&t->in_walk, 0);
-    wf_task_cancel(t, why);
+    struct wf_cause why = t->scope_why;
+    wf_store_release(&t->in_walk, 0); /* pairs with hold */
+    wf_task_cancel(t, &why, later);
     wf_task_let_go(t);
 }
 
@@ -102,11 +104,11 @@ int wf_task_join_scope(weft_task *t, weft_scope *scope)
     return rc;
 }
 
-void wf_task_leave_scope(weft_task *t, int code, bool cancelled)
+void wf_task_leave_scope(weft_task *t, int code, bool cancelled, struct wf_later *later)
 {
     weft_failure who = {.code = code, .site = "weft_task_start"};
     wf_store(&t->looked, 1); /* the scope has seen the failure */
-    wf_child_end(&t->child, code, cancelled, &who);
+    wf_child_end(&t->child, code, cancelled, &who, later);
 }
 
 int wf_task_move_context(weft_task *t)

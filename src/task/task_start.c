@@ -24,13 +24,13 @@ static struct wf_cause closed(void)
     return wf_cause_here(WEFT_CAUSE_SHUTDOWN, -ECANCELED, "its executor was closed");
 }
 
-static void drop(struct wf_work *work, struct wf_resumes *list)
+static void drop(struct wf_work *work, struct wf_later *later)
 {
     weft_task *t = wf_task_of(work);
     struct wf_cause why = closed();
     wf_flow_cancel(&t->flow, &why);
-    wf_task_end_unrun(t, -ECANCELED, list);
-    weft_executor *owned = wf_task_leave(t);
+    wf_task_end_unrun(t, -ECANCELED, later);
+    weft_executor *owned = wf_task_leave(t, later);
     if (owned)
         wf_executor_abandon(owned); /* the caller still holds it */
 }
@@ -41,24 +41,23 @@ static void fiber_ends(void *arg)
     weft_task *t = arg;
     wf_task_finish(t, t->code, t->value);
     wf_thread_now()->fiber->coro->user = NULL; /* as wf_flow_leave */
-    struct wf_resumes list = {.end = &list.first};
+    struct wf_later later = {0};
     struct wf_waiter *won = t->won;
     if (wf_likely(won && !won->next && won->who)) /* one fiber or thread, as in most cases */
         wf_ready(won->who);
     else if (won)
-        wf_task_tell(t, &list);
-    wf_task_over(t);
-    if (wf_unlikely(list.first))
-        wf_task_run_all(&list); /* last: they may wait for the end of our executor, or of our scope */
+        wf_task_tell(t, &later);
+    wf_task_over(t, &later);
+    wf_later_here(&later); /* last: they may wait for the end of our executor, or of our scope */
 }
 
 /* Ends a task that never runs. */
 static void end_unrun(weft_task *t, int code)
 {
-    struct wf_resumes list = {.end = &list.first};
-    wf_task_end_unrun(t, code, &list);
-    wf_task_over(t);
-    wf_task_run_all(&list);
+    struct wf_later later = {0};
+    wf_task_end_unrun(t, code, &later);
+    wf_task_over(t, &later);
+    wf_later_here(&later);
 }
 
 /* Whether the task may run. If so, cancellers find it through its fiber from now on. */
@@ -106,10 +105,10 @@ static void run_as_fiber(struct wf_work *work)
     run_in_fiber(wf_task_of(work));
 }
 
-static void cancel(struct wf_work *work)
+static void cancel(struct wf_work *work, struct wf_later *later)
 {
     struct wf_cause why = closed();
-    wf_task_cancel(wf_task_of(work), &why);
+    wf_task_cancel(wf_task_of(work), &why, later);
 }
 
 static void hold(struct wf_work *work)
@@ -252,8 +251,11 @@ WF_COLD static int launch_in_scope(weft_task *t, const struct goal *goal, weft_s
         return rc;
     }
     rc = launch(t, goal);
-    if (rc != 0)
-        wf_task_leave_scope(t, -ECANCELED, true); /* counts as neither a success nor a failure */
+    if (rc != 0) {
+        struct wf_later later = {0};
+        wf_task_leave_scope(t, -ECANCELED, true, &later); /* counts as neither a success nor a failure */
+        wf_later_here(&later);
+    }
     return rc;
 }
 
