@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/errno.h"
+#include "base/options.h"
 #include "base/thread.h"
 #include "sched/family.h"
 #include "sched/flow.h"
@@ -70,7 +71,7 @@ const char *wf_cause_text(const struct wf_cause *why)
 static int write_cause(weft_cause *out, const struct wf_cause *why)
 {
     size_t size = out->size == 0 ? FIRST_SIZE : out->size;
-    if (size < FIRST_SIZE)
+    if (size < FIRST_SIZE || size > WF_OPTIONS_MOST)
         return -EINVAL;
     weft_cause mine = {
         .size = size, .kind = why->kind, .code = why->code, .text = wf_cause_text(why), .fiber = why->fiber};

@@ -244,26 +244,42 @@ static int check_owner(struct wf_scope *s)
 }
 
 /*
- * Waits until no child is left. No cancel ends this wait; with `heeds` a cancel from outside the scope does. After
- * NAME_AFTER it names the children that have not ended. The family's lock is held before and after.
+ * One wait of wait_for_all, until `until`. A cancel from outside the scope ends it if s->heeds says so. The family's lock
+ * is held before and after.
+ */
+static void wait_in_section(struct wf_scope *s, int64_t until)
+{
+    weft_fiber *f = s->owner;
+    bool was = wf_section_begin(f);
+    wait_for_children(s, 0, (weft_time){until});
+    wf_section_end(f, was);
+    wf_lock(&wf_extra_of(f)->lock);
+}
+
+/*
+ * Waits until no child is left. No cancel ends this wait; with `heeds` a cancel from outside the scope does, once no
+ * shield covers the owner. After NAME_AFTER it names the children that have not ended. The family's lock is held before
+ * and after.
  */
 static void wait_for_all(struct wf_scope *s, bool heeds)
 {
     weft_fiber *f = s->owner;
-    struct wf_lock *lock = &wf_extra_of(f)->lock;
-    int64_t began = wf_clock_now();
-    bool named = false, was = wf_section_begin(f);
-    s->heeds = heeds;
-    while (s->live > 0 && !(heeds && wf_scope_is_overruled(s))) {
-        int rc = wait_for_children(s, 0, named ? WEFT_FOREVER : (weft_time){began + NAME_AFTER});
-        if (rc == -ETIMEDOUT && !named) {
-            named = true;
+    int64_t name_at = wf_clock_now() + NAME_AFTER;
+    while (s->live > 0) {
+        bool covered = heeds && wf_shield_depth(f) > 0;
+        s->heeds = heeds && !covered;
+        if (s->heeds && wf_scope_is_overruled(s))
+            break;
+        int64_t shield = covered ? wf_deaf_until(f) : INT64_MAX;
+        wait_in_section(s, shield < name_at ? shield : name_at);
+        if (s->live > 0 && wf_clock_now() >= name_at) {
+            name_at = INT64_MAX;
+            wf_unlock(&wf_extra_of(f)->lock);
             wf_scope_name_children(s, NAME_AFTER);
+            wf_lock(&wf_extra_of(f)->lock);
         }
-        wf_lock(lock);
     }
     s->heeds = false;
-    wf_section_end(f, was);
 }
 
 /* Whether a wait that a cancel can end goes on: no cancel has come to s, or a shield keeps the cancel away. */
@@ -288,8 +304,8 @@ int weft_scope_wait(weft_scope *scope)
             break;
         rc = 0;
     }
-    if (rc == 0 && !wf_scope_is_overruled(s))
-        wait_for_all(s, wf_shield_depth(s->owner) == 0);
+    if (rc == 0)
+        wait_for_all(s, true);
     if (rc == 0)
         rc = wf_scope_result(s);
     s->waited = true;

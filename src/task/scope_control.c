@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/errno.h"
+#include "base/options.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "sched/failures.h"
@@ -166,7 +167,7 @@ int weft_scope_counts(weft_scope *scope, weft_scope_tally *out)
 {
     struct wf_scope *s = wf_scope_of(scope);
     wf_slice_here();
-    if (!s || !out || (out->size != 0 && out->size < sizeof *out))
+    if (!s || !out || (out->size != 0 && out->size < sizeof *out) || out->size > WF_OPTIONS_MOST)
         return -EINVAL;
     weft_fiber *owner = owner_of(scope);
     if (!owner)

@@ -261,6 +261,8 @@ void weft_task_free(weft_task *t)
     wf_slice_enter();
     if (!t)
         return;
+    if (wf_unlikely(t->child.scope))
+        wf_task_leave_value(t);
     weft_executor *owned = take_owned(t, true);
     wf_task_let_go(t);
     if (wf_unlikely(owned))

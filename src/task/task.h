@@ -146,6 +146,12 @@ void wf_task_tell(weft_task *t, struct wf_later *later);
 /* A task that never runs ends on the calling thread, as a plain function of its executor. `later` as wf_task_tell's. */
 void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later);
 
+/*
+ * The handle of a child of a scope is being freed. If the task has not ended, it destroys its value itself before it
+ * leaves the scope: after the close, what the destructor uses may be gone.
+ */
+void wf_task_leave_value(weft_task *t);
+
 /* Takes a task that has ended out of its scope. Returns the executor that the caller must abandon, or NULL. */
 weft_executor *wf_task_leave(weft_task *t, struct wf_later *later);
 

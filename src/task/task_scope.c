@@ -104,9 +104,34 @@ int wf_task_join_scope(weft_task *t, weft_scope *scope)
     return rc;
 }
 
+void wf_task_leave_value(weft_task *t)
+{
+    if (wf_unlikely(t->forks != wf_forks))
+        return;
+    wf_lock(&t->lock);
+    t->is_freed = true;
+    wf_unlock(&t->lock);
+}
+
+/* Nobody can read the value any more. */
+static void destroy_value(weft_task *t)
+{
+    wf_lock(&t->lock);
+    void *value = t->is_freed ? t->value : NULL;
+    if (value)
+        wf_store(&t->value, NULL); /* awaits look without the lock */
+    wf_unlock(&t->lock);
+    if (value)
+        t->destroy(value);
+}
+
 void wf_task_leave_scope(weft_task *t, int code, bool cancelled, struct wf_later *later)
 {
-    weft_failure who = {.code = code, .site = "weft_task_start"};
+    const weft_fiber *f = t->flow.suspends ? NULL
+                                           : wf_thread_now()->fiber; /* a fiber that is the task ends in itself */
+    weft_failure who = {.code = code, .fiber = f ? f->id : 0, .site = "weft_task_start"};
+    if (t->destroy)
+        destroy_value(t);
     wf_store(&t->looked, 1); /* the scope has seen the failure */
     wf_child_end(&t->child, code, cancelled, &who, later);
 }

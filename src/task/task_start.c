@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/sys.h"
 #include "coro/coro.h"
+#include "sched/cancel.h"
 #include "sched/family.h"
 #include "sched/finish.h"
 #include "sched/sched.h"
@@ -35,10 +36,28 @@ static void drop(struct wf_work *work, struct wf_later *later)
         wf_executor_abandon(owned); /* the caller still holds it */
 }
 
+/* The task was cancelled by a call that knows its fiber alone: weft_cancel, a hang-up, a stop of the scheduler. */
+WF_COLD static void cancelled_as_fiber(weft_task *t, weft_fiber *f)
+{
+    struct wf_extra *x = wf_load_acquire(&f->extra); /* pairs with wf_extra */
+    if (x)
+        wf_lock(&x->lock);
+    struct wf_cause why = wf_cause_of(x, wf_load(&f->sleeper.bits));
+    if (x)
+        wf_unlock(&x->lock);
+    wf_flow_cancel(&t->flow, &why);
+}
+
 /* The end of a fiber that is a task, by a return or by pthread_exit under libweft-hook. */
 static void fiber_ends(void *arg)
 {
     weft_task *t = arg;
+    weft_fiber *f = wf_thread_now()->fiber;
+    uint32_t bits = wf_load(&f->sleeper.bits);
+    if (wf_unlikely(bits & WF_CANCEL_SELF) && !wf_flow_is_cancelled(&t->flow))
+        cancelled_as_fiber(t, f);
+    if (wf_unlikely(bits & WF_EXTRA))
+        wf_family_leave(f); /* clean-up handlers first: after the end what they use may be gone */
     wf_task_finish(t, t->code, t->value);
     wf_thread_now()->fiber->coro->user = NULL; /* as wf_flow_leave */
     struct wf_later later = {0};

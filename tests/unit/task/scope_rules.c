@@ -125,6 +125,88 @@ IN_A_SCOPE_FIBER(a_child_may_go_but_neither_wait_nor_close)
     return arg;
 }
 
+/* ---- wait ---- */
+
+static int fails_at_once(void *arg)
+{
+    (void)arg;
+    return -EIO;
+}
+
+/* A shield that ends during the wait uncovers a cancel that has come before. */
+static void *waits_with_a_shield(void *arg)
+{
+    struct closing *c = arg;
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    CHECK_INT(weft_scope_go(&s, ignores_until, &c->open), ==, 0);
+    CHECK_INT(weft_scope_go(&s, fails_at_once, NULL), ==, 0);
+    CHECK_INT(weft_sleep_until(WEFT_FOREVER), ==, -ECANCELED); /* the failure */
+    weft_time until = weft_in(20 * WEFT_MS);
+    CHECK_INT(weft_shield_begin(until), ==, 0);
+    put(&c->step, 1);
+    CHECK_INT(weft_scope_wait(&s), ==, -ECANCELED);
+    CHECK_INT(weft_now().ns, >=, until.ns);
+    put(&c->step, 2);
+    weft_shield_end();
+    CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+    return NULL;
+}
+
+IN_A_SCOPE_FIBER(the_end_of_a_shield_ends_a_wait_that_began_after_the_cancel_of_the_scope)
+{
+    struct closing c = {0};
+    weft_fiber *f = go(waits_with_a_shield, &c);
+    AWAIT(seen(&c.step) == 1);
+    CHECK_INT(weft_cancel(f), ==, 0);
+    AWAIT(seen(&c.step) == 2); /* although its child goes on */
+    put(&c.open, 1);
+    ended(f);
+    return arg;
+}
+
+/* ---- counting ---- */
+
+enum { LOOKS = WF_VALGRIND || TEST_EMULATED ? 100 : 3000, SLEEPERS = 20 };
+
+static void *counts_at_a_failure(void *arg)
+{
+    for (int i = 0; i < LOOKS && !test_has_failed(); i++) {
+        weft_scope_tally n = {.size = sizeof n};
+        weft_scope s;
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        for (int k = 0; k < SLEEPERS; k++)
+            weft_scope_go(&s, waits, NULL);
+        CHECK_INT(weft_scope_go(&s, fails_at_once, NULL), ==, 0);
+        while (n.failed == 0) {
+            CHECK_INT(weft_scope_counts(&s, &n), ==, 0);
+            CHECK_INT(n.live + n.succeeded + n.failed, <=, n.started);
+            if (weft_now().ns % 8 == 0)
+                weft_yield();
+        }
+        CHECK_INT(weft_scope_close(&s), ==, -EIO);
+    }
+    return arg;
+}
+
+TEST(no_child_is_counted_twice)
+{
+    in_a_fiber(3, counts_at_a_failure, NULL);
+}
+
+IN_A_SCOPE_FIBER(a_size_that_no_struct_has_is_refused)
+{
+    weft_scope s;
+    weft_scope_tally tally = {.size = SIZE_MAX};
+    weft_cause why = {.size = SIZE_MAX};
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    CHECK_INT(weft_scope_counts(&s, &tally), ==, -EINVAL);
+    CHECK_INT(weft_scope_cancel(&s, 0, NULL), ==, 0);
+    CHECK_INT(weft_cancel_cause(&why), ==, -EINVAL);
+    CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+    return arg;
+}
+
 /* ---- who inherits nothing ---- */
 
 struct heirs {
@@ -330,8 +412,9 @@ IN_A_SCOPE_FIBER(a_task_on_noop_has_no_scope_shield_or_handler_of_the_fiber_that
     return arg;
 }
 
-TESTS(scope_rules, a_go_that_races_a_cancel_is_refused_or_its_child_is_cancelled, no_cancel_ends_a_close,
-      a_child_may_go_but_neither_wait_nor_close, fibers_of_weft_go_timers_and_watches_inherit_nothing,
-      a_scope_left_open_is_told_from_the_fibers_record_alone, the_shield_of_handlers_has_an_end,
-      handlers_have_their_time_in_a_shield_that_is_over,
+TESTS(scope_rules, the_end_of_a_shield_ends_a_wait_that_began_after_the_cancel_of_the_scope, no_child_is_counted_twice,
+      a_size_that_no_struct_has_is_refused, a_go_that_races_a_cancel_is_refused_or_its_child_is_cancelled,
+      no_cancel_ends_a_close, a_child_may_go_but_neither_wait_nor_close,
+      fibers_of_weft_go_timers_and_watches_inherit_nothing, a_scope_left_open_is_told_from_the_fibers_record_alone,
+      the_shield_of_handlers_has_an_end, handlers_have_their_time_in_a_shield_that_is_over,
       a_task_on_noop_has_no_scope_shield_or_handler_of_the_fiber_that_runs_it)

@@ -1,6 +1,8 @@
 /*
  * Tasks that are children of a scope, and the context values that tasks inherit.
  */
+#include <stdlib.h>
+
 #include <weft/context.h>
 #include <weft/scope.h>
 
@@ -358,7 +360,150 @@ TEST(a_dropped_task_leaves_its_scope)
     in_a_fiber(1, closes_under_its_scope, NULL);
 }
 
+/* ---- the end of a task that is a child ---- */
+
+/* What a task leaves to its end lies in the frame that closes the scope. */
+struct leavings {
+    int open, handled, destroyed, late;
+};
+
+static void handles(void *arg)
+{
+    struct leavings *l = arg;
+    CHECK_INT(weft_sleep(2 * WEFT_MS), ==, 0);
+    more(seen(&l->open) ? &l->handled : &l->late);
+}
+
+static int defers(void *arg, void **value)
+{
+    (void)value;
+    return weft_defer(handles, arg);
+}
+
+static void *closes_after_handlers(void *arg)
+{
+    struct place p = place_new(SCHED);
+    for (int i = 0; i < 2; i++) {
+        struct leavings l = {.open = 1};
+        weft_scope s;
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        weft_task *t = start_in(&s, i == 0 ? NULL : p.x, defers, &l);
+        CHECK_INT(ends(t), ==, 0);
+        CHECK_INT(seen(&l.handled), ==, 1); /* before the await returns */
+        CHECK_INT(weft_scope_close(&s), ==, 0);
+        put(&l.open, 0);
+        CHECK_INT(l.late, ==, 0);
+        weft_task_free(t);
+    }
+    place_free(&p);
+    return arg;
+}
+
+TEST(clean_up_handlers_of_a_task_run_before_its_end)
+{
+    for (unsigned workers = 1; workers <= 2; workers++)
+        in_a_fiber(workers, closes_after_handlers, NULL);
+}
+
+static void destroys(void *value)
+{
+    struct leavings *l = value;
+    for (int i = 0; i < 3; i++)
+        breathe();
+    more(seen(&l->open) ? &l->destroyed : &l->late);
+}
+
+enum { FREED = WF_VALGRIND || TEST_EMULATED ? 20 : 500 };
+
+static void *frees_before_the_end(void *arg)
+{
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        struct place p = place_new(k);
+        for (int i = 0; i < FREED / 5 && !test_has_failed(); i++) {
+            struct leavings *l = calloc(1, sizeof *l); /* a sanitizer tells of a destructor that comes late */
+            weft_scope s;
+            weft_task *t = NULL;
+            weft_task_opts opts = {.on = p.x, .scope = &s, .destroy = destroys};
+            put(&l->open, 1);
+            CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+            CHECK_INT(weft_task_start(&t, returns_arg, l, &opts), ==, 0);
+            weft_task_free(t);
+            CHECK_INT(weft_scope_wait(&s), ==, 0);
+            CHECK_INT(weft_scope_close(&s), ==, 0);
+            put(&l->open, 0);
+            CHECK_INT(l->destroyed, ==, 1);
+            free(l);
+        }
+        place_free(&p);
+    }
+    return arg;
+}
+
+TEST(the_value_of_a_child_whose_handle_is_freed_is_destroyed_before_the_close)
+{
+    in_a_fiber(2, frees_before_the_end, NULL);
+}
+
+static int cancels_itself(void *arg, void **value)
+{
+    (void)arg, (void)value;
+    CHECK_INT(weft_cancel(weft_fiber_current()), ==, 0);
+    return weft_sleep(WEFT_SEC);
+}
+
+static void *has_a_child_that_cancels_itself(void *arg)
+{
+    weft_scope_tally tally = {.size = sizeof tally};
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    weft_task *t = start_in(&s, NULL, cancels_itself, NULL);
+    CHECK_INT(weft_scope_wait(&s), ==, 0);
+    CHECK_INT(weft_scope_counts(&s, &tally), ==, 0);
+    CHECK_INT(tally.failed, ==, 0);
+    CHECK_INT(weft_scope_close(&s), ==, 0);
+    CHECK_INT(ends(t), ==, -ECANCELED);
+    weft_task_free(t);
+    return arg;
+}
+
+TEST(a_task_that_was_cancelled_as_a_fiber_has_not_failed)
+{
+    in_a_fiber(1, has_a_child_that_cancels_itself, NULL);
+}
+
+static int fails_with_eio(void *arg, void **value)
+{
+    (void)value;
+    if (arg)
+        __atomic_store_n((uint64_t *)arg, weft_fiber_id(weft_fiber_current()), __ATOMIC_SEQ_CST);
+    return -EIO;
+}
+
+static void *lists_a_failed_task(void *arg)
+{
+    weft_failure failure = {0};
+    uint64_t id = 0;
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    weft_task *t = start_in(&s, NULL, fails_with_eio, &id);
+    CHECK_INT(weft_scope_wait(&s), ==, -EIO);
+    CHECK_INT(weft_scope_failures(&s, &failure, 1), ==, 1);
+    CHECK_INT(failure.code, ==, -EIO);
+    CHECK(failure.fiber == id);
+    CHECK_INT(weft_scope_close(&s), ==, -EIO);
+    weft_task_free(t);
+    return arg;
+}
+
+TEST(the_list_of_failures_names_the_fiber_of_a_task)
+{
+    in_a_fiber(1, lists_a_failed_task, NULL);
+}
+
 TESTS(task_scoped, a_scope_waits_for_tasks_of_every_kind, a_close_cancels_tasks_and_waits_for_them,
       a_failed_task_fails_its_scope_and_cancels_the_others, a_scope_refuses_tasks_as_it_refuses_fibers,
       a_task_inherits_the_context_of_its_starter, a_task_sees_that_its_scope_is_stopping,
-      a_stop_reaches_what_is_below_tasks, a_dropped_task_leaves_its_scope)
+      a_stop_reaches_what_is_below_tasks, a_dropped_task_leaves_its_scope,
+      clean_up_handlers_of_a_task_run_before_its_end,
+      the_value_of_a_child_whose_handle_is_freed_is_destroyed_before_the_close,
+      a_task_that_was_cancelled_as_a_fiber_has_not_failed, the_list_of_failures_names_the_fiber_of_a_task)
