@@ -40,8 +40,7 @@
  *
  * Calls of this header take no deadline: the scope has a deadline. A wait inside costs the same with and without the
  * deadline. The deadline covers calls that take no deadline, hooked calls included. It cannot interrupt a call that has
- * begun on a helper thread with weft_offload_opts.stays (weft/offload.h). The close waits for such a call, and says so
- * after a second.
+ * begun on a helper thread (weft_offload). The close waits for such a call, and says so after a second.
  *
  * Memory. A scope lies in the caller's storage, and children leave nothing behind in it. After ten million children it
  * is as big as at its start. The first scope of a fiber allocates a small record for the fiber; later scopes use the

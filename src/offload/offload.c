@@ -11,6 +11,7 @@
 #include "base/panic.h"
 #include "base/sys.h"
 #include "offload/pool.h"
+#include "sched/flow.h"
 #include "sched/slice.h"
 #include "sched/wait.h"
 
@@ -63,7 +64,7 @@ static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline,
         woken = rc == 0;
         wf_lock(&wf_pool_lock);
     }
-    if (j->state == WF_JOB_RUNNING && j->errand.stays) {
+    if (j->state == WF_JOB_RUNNING && (j->errand.stays || (rc == -ECANCELED && j->errand.outlasts_cancel))) {
         wf_wait_deaf(me, "helper", &wf_pool_lock);
         woken = true;
         wf_lock(&wf_pool_lock);
@@ -133,6 +134,17 @@ static int read_opts(weft_offload_opts *mine, const weft_offload_opts *theirs)
     return mine->kind < WEFT_OFFLOAD_CALL || mine->kind >= WEFT_OFFLOAD_ALL ? -EINVAL : 0;
 }
 
+/* Whether the caller is a child of a scope, or has a scope open: then a call must not outlive the close. */
+static bool is_in_a_scope(void)
+{
+    const weft_fiber *f = wf_thread_now()->fiber;
+    const struct wf_flow *flow = wf_flow_task();
+    if (flow && flow->in_scope)
+        return true;
+    const struct wf_extra *x = f ? wf_load_acquire(&f->extra) : NULL; /* pairs with wf_extra */
+    return x && (x->open || x->child.scope);
+}
+
 int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, void **value, weft_time deadline)
 {
     wf_slice_here();
@@ -145,7 +157,12 @@ int weft_offload_with(const weft_offload_opts *opts, weft_fn *fn, void *arg, voi
         wf_panic(__func__, "the argument is on a shared stack, where the helper cannot reach it while the fiber waits; "
                            "allocate it, or give the fiber a stack of its own");
 #endif
-    struct wf_errand errand = {.fn = fn, .arg = arg, .drop = o.drop, .kind = o.kind, .stays = o.stays};
+    struct wf_errand errand = {.fn = fn,
+                               .arg = arg,
+                               .drop = o.drop,
+                               .kind = o.kind,
+                               .stays = o.stays,
+                               .outlasts_cancel = !o.drop && is_in_a_scope()};
     if (deadline.ns == INT64_MAX && !wf_thread_now()->fiber) {
         if (wf_cancel_point(NULL, deadline)) /* in a task that is cancelled */
             return never_begins(&errand, -ECANCELED);

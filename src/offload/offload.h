@@ -27,6 +27,7 @@ struct wf_errand {
     struct wf_errand_end *end;            /* may be NULL; not with `stays` */
     int kind;
     bool stays; /* once it has begun its end is waited for, whatever comes: what it uses may be on the caller's stack */
+    bool outlasts_cancel; /* once it has begun, a cancel does not end the wait for it; a deadline does */
 };
 
 /*

@@ -32,6 +32,7 @@ struct wf_flow {
     struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
+    bool in_scope;                  /* const: the task is a child of a scope */
     bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
     uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
     uint32_t stopping; /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */

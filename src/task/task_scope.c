@@ -97,6 +97,7 @@ int wf_task_join_scope(weft_task *t, weft_scope *scope)
         rc = -EAGAIN;
     if (rc == 0) {
         t->child = (struct wf_child){.ops = &ops};
+        t->flow.in_scope = true;
         wf_child_link(s, &t->child);
         t->flow.stopping = s->stopping || wf_load(&s->owner->sleeper.bits) & WF_STOPPING;
     }

@@ -284,8 +284,7 @@ static void *takes_long(void *arg)
 
 static int offloads(void *arg)
 {
-    weft_offload_opts stays = {.stays = true};
-    return weft_offload_with(&stays, takes_long, arg, NULL, WEFT_FOREVER);
+    return weft_offload(takes_long, arg, NULL, WEFT_FOREVER);
 }
 
 static void *waits_for_an_offloaded_call(void *arg)
@@ -300,6 +299,90 @@ static void *waits_for_an_offloaded_call(void *arg)
 static void run_offloaded(void *arg)
 {
     in_a_fiber(1, waits_for_an_offloaded_call, arg);
+}
+
+/* What an offloaded call uses lies in the frame that closes the scope. */
+struct call {
+    int begun, go_on, ended, rc;
+};
+
+static void *uses_the_frame(void *arg)
+{
+    struct call *c = arg;
+    put(&c->begun, 1);
+    for (int i = 0; !seen(&c->go_on) && i < 200; i++) /* at the close nobody tells it */
+        usleep(1000);
+    put(&c->ended, 1);
+    return arg;
+}
+
+static int offloads_to_the_frame(void *arg)
+{
+    struct call *c = arg;
+    void *value = NULL;
+    c->rc = weft_offload(uses_the_frame, c, &value, WEFT_FOREVER);
+    CHECK(value == arg);
+    return c->rc;
+}
+
+static int offloads_as_task(void *arg, void **value)
+{
+    (void)value;
+    return offloads_to_the_frame(arg);
+}
+
+static int opens_below(void *arg)
+{
+    WEFT_SCOPE (s, NULL)
+        return offloads_to_the_frame(arg);
+    return 0;
+}
+
+static void *waits_for_what_was_begun(void *arg)
+{
+    weft_job *const jobs[] = {offloads_to_the_frame, opens_below, NULL};
+    for (int i = 0; i < 3; i++) {
+        struct call c = {0};
+        weft_task *t = NULL;
+        weft_scope s;
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        if (jobs[i])
+            CHECK_INT(weft_scope_go(&s, jobs[i], &c), ==, 0);
+        else
+            CHECK_INT(weft_task_start(&t, offloads_as_task, &c, &(weft_task_opts){.scope = &s}), ==, 0);
+        AWAIT(seen(&c.begun));
+        CHECK_INT(weft_scope_cancel(&s, 0, NULL), ==, 0);
+        CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+        CHECK_INT(seen(&c.ended), ==, 1);
+        CHECK_INT(c.rc, ==, 0); /* it has run */
+        weft_task_free(t);
+    }
+    return arg;
+}
+
+static void *offloads_without_a_scope(void *arg)
+{
+    return ptr(weft_offload(uses_the_frame, arg, NULL, WEFT_FOREVER));
+}
+
+static void *leaves_what_was_begun(void *arg)
+{
+    struct call c = {0};
+    weft_fiber *f = go(offloads_without_a_scope, &c);
+    AWAIT(seen(&c.begun));
+    CHECK_INT(weft_cancel(f), ==, 0);
+    CHECK_INT((intptr_t)ended(f), ==, -ECANCELED); /* no scope: as ever */
+    put(&c.go_on, 1);
+    AWAIT(seen(&c.ended));
+    return arg;
+}
+
+TEST(no_offloaded_call_outlives_the_scope_of_its_caller)
+{
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        in_a_fiber(workers, waits_for_what_was_begun, NULL);
+        in_a_fiber(workers, leaves_what_was_begun, NULL);
+    }
 }
 
 TEST(close_says_that_an_offloaded_call_cannot_be_interrupted)
@@ -443,6 +526,6 @@ TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_th
       a_scope_that_was_opened_in_a_shield_is_sheltered,
       a_cancel_inside_of_the_shield_reaches_scopes_that_were_opened_there,
       close_names_after_a_second_the_children_that_ignore_their_cancel, close_names_tasks_that_ignore_their_cancel,
-      close_says_that_an_offloaded_call_cannot_be_interrupted, on_a_shared_stack_a_scope_is_on_the_heap,
-      in_the_child_of_a_fork_scopes_hold_no_children, a_child_that_forks_is_nobodys_child_there,
-      without_memory_nothing_is_lost_or_leaked)
+      no_offloaded_call_outlives_the_scope_of_its_caller, close_says_that_an_offloaded_call_cannot_be_interrupted,
+      on_a_shared_stack_a_scope_is_on_the_heap, in_the_child_of_a_fork_scopes_hold_no_children,
+      a_child_that_forks_is_nobodys_child_there, without_memory_nothing_is_lost_or_leaked)
