@@ -8,6 +8,7 @@
 #include <weft/chan.h>
 #include <weft/scope.h>
 #include <weft/sync.h>
+#include <weft/task.h>
 #include <weft/timer.h>
 
 /* yield */
@@ -66,6 +67,25 @@ static void run_scope_open(int turns)
     for (int i = 0; i < turns; i++) {
         weft_scope scope = {0};
         must(weft_scope_open(&scope, NULL) == 0 && weft_scope_close(&scope) == 0, "weft_scope");
+    }
+}
+
+/* task */
+
+static int gives_value(void *arg, void **value)
+{
+    *value = arg;
+    return 0;
+}
+
+static void run_task(int turns)
+{
+    for (int i = 0; i < turns; i++) {
+        weft_task *t;
+        void *value;
+        must(weft_task_start(&t, gives_value, &value, NULL) == 0, "weft_task_start");
+        must(weft_task_await(t, &value, WEFT_FOREVER) == 0 && value == &value, "weft_task_await");
+        weft_task_free(t);
     }
 }
 
@@ -257,6 +277,7 @@ const struct operation operations[] = {
     {"scope-child", 1, "weft_scope_go, the child, its part of a scope of 100 that is opened, waited for and closed",
      run_scope_child},
     {"scope-open", 1, "weft_scope_open and weft_scope_close of a scope without children", run_scope_open},
+    {"task", 1, "weft_task_start on the current scheduler, the task, weft_task_await, weft_task_free", run_task},
     {"chan", 1, "a value through an unbuffered channel, from fiber to fiber", run_chan},
     {"chan-buffered", 1, "a value through a channel of 64, from fiber to fiber", run_chan_buffered},
     {"chan-free", 1, "weft_chan_send and weft_chan_recv that need not wait", run_chan_free},

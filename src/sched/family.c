@@ -375,23 +375,39 @@ static bool count_end(struct wf_scope *s, int code, bool failed, const weft_fail
     return s->policy->enough(s->policy, &tally);
 }
 
+/* The end of a child that cancels its scope; code 0: it has not failed. Called with the family's lock, and releases it. */
+WF_COLD static void end_and_cancel(struct wf_child *c, int code, uint64_t fiber, struct wf_later *later)
+{
+    struct wf_scope *s = c->scope;
+    weft_fiber *owner = s->owner;
+    struct wf_extra *x = wf_extra_of(owner);
+    struct wf_cause why = {.kind = code != 0 ? WEFT_CAUSE_FAILURE : WEFT_CAUSE_ENOUGH,
+                           .code = code != 0 ? code : -ECANCELED,
+                           .fiber = fiber};
+    bool first = begin_cancel(s, x, &why); /* in one step with the unlinking, so that nobody counts c twice */
+    bool woken = unlink_child(s, c);
+    wf_unlock(&x->lock);
+    struct wf_later own = {0};
+    if (first)
+        end_cancel(s, owner, &why, later ? later : &own);
+    if (woken) /* else the owner may have closed s */
+        wf_ready(&owner->sleeper);
+    wf_later_apart(&own);
+}
+
 void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who, struct wf_later *later)
 {
     struct wf_scope *s = c->scope;
     weft_fiber *owner = s->owner;
     struct wf_extra *x = wf_extra_of(owner);
     bool failed = code < 0 && !(cancelled && code == -ECANCELED);
-    struct wf_cause why = {.kind = failed ? WEFT_CAUSE_FAILURE : WEFT_CAUSE_ENOUGH,
-                           .code = failed ? code : -ECANCELED,
-                           .fiber = who->fiber};
     wf_lock(&x->lock);
-    bool enough = count_end(s, code, failed, who);
-    if (wf_unlikely(enough))
-        enough = begin_cancel(s, x, &why);
+    if (wf_unlikely(count_end(s, code, failed, who))) {
+        end_and_cancel(c, failed ? code : 0, who->fiber, later);
+        return;
+    }
     bool woken = unlink_child(s, c);
     wf_unlock(&x->lock);
-    if (wf_unlikely(enough))
-        end_cancel(s, owner, &why, later); /* without `woken` the owner may close s after this call */
     if (woken)
         wf_ready(&owner->sleeper);
 }
@@ -439,9 +455,7 @@ void wf_family_ended(weft_fiber *f)
     struct wf_extra *x = wf_load_acquire(&f->extra); /* pairs with wf_extra */
     if (x->child.scope) {
         weft_failure who = {.code = code_of(f), .fiber = f->id, .site = f->site};
-        struct wf_later later = {0};
-        wf_child_end(&x->child, who.code, wf_load(&f->sleeper.bits) & WF_CANCEL_SELF, &who, &later);
-        wf_later_apart(&later); /* this is the worker's stack */
+        wf_child_end(&x->child, who.code, wf_load(&f->sleeper.bits) & WF_CANCEL_SELF, &who, NULL);
     }
 }
 

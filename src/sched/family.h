@@ -129,7 +129,10 @@ void wf_child_discard(weft_fiber *f);
 /* Links a child that has not started, or a task. guarded by: the family's lock */
 void wf_child_link(struct wf_scope *s, struct wf_child *c);
 
-/* Takes a child that has ended with `code` out of its scope. `cancelled`: it was cancelled before. No lock is held. */
+/*
+ * Takes a child that has ended with `code` out of its scope. `cancelled`: it was cancelled before. No lock is held. If
+ * `later` is NULL, the call does what is left to be done, apart.
+ */
 void wf_child_end(struct wf_child *c, int code, bool cancelled, const weft_failure *who, struct wf_later *later);
 
 /* The extra's part of a fiber's end: leave runs in the fiber, then ended on its worker, before the record's release. */

@@ -10,12 +10,8 @@ void wf_callback_call(weft_task *t, const struct wf_callback *c)
 {
     switch (c->when) {
     case WF_CALL_THEN:
-        if (t->code == 0) {
-            wf_lock(&t->lock);
-            void *value = t->value;
-            wf_unlock(&t->lock);
-            c->fn.then(value, c->arg);
-        }
+        if (t->code == 0)
+            c->fn.then(wf_load(&t->value), c->arg); /* NULL once it was taken */
         break;
     case WF_CALL_CATCHING:
         if (t->code != 0) {

@@ -194,17 +194,15 @@ int weft_task_take(weft_task *t, void **value)
     wf_slice_enter();
     if (!t || !value)
         return -EINVAL;
-    if (wf_unlikely(t->forks != wf_forks) && !wf_task_has_ended(t))
+    if (!wf_task_is_readable(t))
         return -EAGAIN;
-    wf_lock(&t->lock);
-    int rc = !is_readable(t) ? -EAGAIN : t->code != 0 ? t->code : t->taken ? -EALREADY : 0;
-    if (rc == 0) {
-        *value = t->value;
-        wf_store(&t->value, NULL); /* awaits look without the lock */
-        t->taken = true;
-    }
-    wf_unlock(&t->lock);
-    return rc;
+    if (t->code != 0)
+        return t->code;
+    if (wf_exchange(&t->taken, 1u) != 0)
+        return -EALREADY;
+    *value = t->value;
+    wf_store(&t->value, NULL); /* for awaits */
+    return 0;
 }
 
 weft_fiber *wf_task_keep_fiber(weft_task *t)

@@ -84,11 +84,11 @@ struct weft_task {
     uint32_t forks; /* wf_forks when it was started. const, except in the child of a fork while it has one thread */
 
     struct wf_lock lock;
-    uint32_t state;       /* enum wf_task_state. atomic: changes under the lock, but to RUNNING; ENDED is released */
-    int code;             /* const from ENDING on. RUNNING: owner: the task */
-    bool taken;           /* guarded by: lock */
-    bool is_freed;        /* its handle is gone. guarded by: lock */
-    void *value;          /* from ENDING on. guarded by: lock. atomic: awaits look. RUNNING: owner: the task */
+    uint32_t state; /* enum wf_task_state. atomic: changes under the lock, but to RUNNING; ENDED is released */
+    int code;       /* const from ENDING on. RUNNING: owner: the task */
+    uint32_t taken; /* atomic: 1: a caller has taken the value */
+    bool is_freed;  /* its handle is gone. guarded by: lock */
+    void *value;    /* from ENDING on. atomic: const, but for the caller that takes it. RUNNING: owner: the task */
     const void *finisher; /* ENDING: runs the callbacks; as of wf_flow_identity. guarded by: lock */
     bool owns;            /* const: weft_task_opts.owns_executor */
     weft_executor *owned; /* the executor to free with the task; NULL: none, or none any more. guarded by: lock */

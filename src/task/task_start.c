@@ -170,7 +170,8 @@ static void init(weft_task *t, weft_task_fn *fn, void *arg, const weft_task_opts
     t->lock = (struct wf_lock){0};
     t->state = WF_TASK_QUEUED;
     t->code = 0;
-    t->taken = t->is_freed = false;
+    t->taken = 0;
+    t->is_freed = false;
     t->owns = o->owns_executor;
     t->owned = o->owns_executor ? o->on : NULL;
     t->value = NULL;
@@ -192,9 +193,8 @@ static void init(weft_task *t, weft_task_fn *fn, void *arg, const weft_task_opts
     t->awaits = NULL;
 }
 
-static weft_task *new_task(weft_task_fn *fn, void *arg, const weft_task_opts *o)
+static weft_task *new_task(struct wf_thread *me, weft_task_fn *fn, void *arg, const weft_task_opts *o)
 {
-    struct wf_thread *me = wf_thread_now();
     weft_task *t = me->spare_task;
     if (wf_likely(t))
         me->spare_task = NULL;
@@ -309,7 +309,7 @@ int weft_task_start(weft_task **out, weft_task_fn *fn, void *arg, const weft_tas
     static const weft_task_opts defaults = {.size = sizeof defaults};
     weft_task_opts mine;
     const weft_task_opts *o = &defaults;
-    wf_slice_enter();
+    struct wf_thread *me = wf_slice_enter_as();
     if (!out || !fn)
         return -EINVAL;
     if (opts) {
@@ -318,7 +318,7 @@ int weft_task_start(weft_task **out, weft_task_fn *fn, void *arg, const weft_tas
             return rc;
         o = &mine;
     }
-    weft_task *t = new_task(fn, arg, o);
+    weft_task *t = new_task(me, fn, arg, o);
     if (!t)
         return -ENOMEM;
     int rc = wf_unlikely(o->name || o->attr) ? start_with(t, o) : start(t, o, NULL);
