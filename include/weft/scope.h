@@ -117,7 +117,7 @@ typedef struct weft_scope_opts {
     const char *name;                /* for messages; must live as long as the scope; default "" */
     const weft_scope_policy *policy; /* default weft_until_failure; must live as long as the scope */
     unsigned at_once;                /* the most children at a time; 0: any number */
-    weft_time deadline;              /* when the scope is cancelled; 0 or WEFT_FOREVER: never */
+    weft_time deadline;              /* when the scope is cancelled; 0 or WEFT_FOREVER: never. In the past: at once */
 } weft_scope_opts;
 
 /**
@@ -159,6 +159,9 @@ WEFT_API int weft_scope_free(weft_scope *s);
  * Starts fn(arg) as a child: a fiber of the caller's scheduler. If the scope has at_once children already, the owner
  * waits until a child ends. A child never waits: if there is no place, its call fails with -EDEADLK, because children
  * that wait for each other's places would never end. Call it as weft_scope_go(s, fn, arg).
+ *
+ * A child that was started runs, also if the scope is cancelled before its turn: then its first wait returns -ECANCELED.
+ * So a child may own `arg`. (A task may be cancelled before its turn, and then never runs.)
  *
  * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope is being closed, -EPERM the caller is not
  *          a fiber, or is neither the owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL
@@ -324,6 +327,7 @@ WEFT_API void weft_scope_leave(weft_scope *s);
  *  - longjmp out of the block skips the close. So does a C++ exception that passes through C code which was compiled
  *    without -fexceptions. In C++ itself exceptions close the scope.
  *  - `return total;` evaluates total before the children are joined. Call weft_scope_wait first if they change it.
+ *  - In C++ the options need a name: weft_scope_opts o{}; o.deadline = ...; WEFT_SCOPE(s, &o) { ... }
  *  - The value of the close is lost. Call weft_scope_wait to see failures. The close prints a line on stderr if a child
  *    has failed, the result is negative, and weft_scope_wait was not called.
  */

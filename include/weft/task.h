@@ -82,7 +82,7 @@ typedef struct weft_task_opts {
  * With opts->scope (weft/scope.h) the task is a child of that scope, whatever executor it runs on. Its failure counts
  * as a child's failure. A cancel of the scope cancels the task, and the scope's close waits for the task and its
  * callbacks. The caller must be the scope's owner or one of its children. weft_stopping() tells such a task that the
- * scope is to stop.
+ * scope is to stop. A task that is cancelled before its turn never runs: release `arg` in a weft_task_finally.
  *
  * Returns: 0, -ESHUTDOWN the executor is closed or the scheduler takes no more work, -EINVAL no out or fn, or invalid
  *          options; -ENOMEM, -EAGAIN no thread could be made, or the scope has no place (at_once); -ECANCELED the scope
@@ -156,7 +156,7 @@ WEFT_API int weft_fail(int code, const char *format, ...) __attribute__((format(
  * task's end run on the thread that finishes the task, before any await returns. A callback that is added while others
  * run is appended to them. A callback that is added later runs at once, in this call. A callback may start, await,
  * cancel or free any task, its own included. It should not wait for long, because every await of the task waits for it
- * too.
+ * too. The callbacks of a cancelled task run inside that task, so their waits return -ECANCELED.
  *
  * Returns: t, so that calls can be chained; NULL if there was no memory (the first two callbacks need none), or if t or
  *          fn is NULL

@@ -10,8 +10,8 @@
 
 /* By number. A code has one text, so the text names all that the code may mean, the likely meanings first. */
 static const char *const meanings[] = {
-    [EPERM] = "not yours to do: another holds the lock, another thread made the scheduler, or the fiber may not move",
-    [ENOENT] = "there is none: no such name or service, or no such watch",
+    [EPERM] = "not yours to do: another holds the lock, owns the scope or made the scheduler, or the fiber may not move",
+    [ENOENT] = "there is none: no such name, service or watch, no child has succeeded, or nothing was cancelled",
     [ESRCH] = "it has ended, was dropped, or was in the parent of a fork",
     [EIO] = "input or output failed; of a name: the lookup failed",
     [ENXIO] = "no runtime: call weft_run (calls that work in a fiber only: call them in one)",
@@ -19,7 +19,7 @@ static const char *const meanings[] = {
     [ECHILD] = "no such child process, or another has waited for it",
     [EAGAIN] = "it would have to wait and must not (WEFT_NOW), or the system has no thread to spare",
     [ENOMEM] = "no memory",
-    [EBUSY] = "in use: somebody waits on it, runs it, or the thread is a worker already",
+    [EBUSY] = "in use: a fiber waits on it or runs it, a scope inside it is open, or the thread is a worker already",
     [EEXIST] = "there is a watch for this descriptor and direction",
     [EINVAL] = "an argument that cannot be: NULL, out of range, or an unknown flag or option",
     [ENFILE] = "the system has no descriptor left",
@@ -32,8 +32,8 @@ static const char *const meanings[] = {
     [ENOTCONN] = "the socket is not connected, or its client has gone",
     [ESHUTDOWN] = "the scheduler is stopping or has stopped, or the executor is closed: it takes no more work",
     [ETIMEDOUT] = "the deadline has passed",
-    [EALREADY] = "somebody else does it or has done it: a join, a detach, a start, a stop or a connect",
-    [ECANCELED] = "the calling fiber was cancelled: clean up and return",
+    [EALREADY] = "it was done before, or another does it: a join, a detach, a start, a stop, a connect, a close or a take",
+    [ECANCELED] = "cancelled: the calling fiber or task, the scope, or the task that was awaited; clean up and return",
 };
 
 const char *weft_strerror(int code)

@@ -421,7 +421,7 @@ static void report(const struct wf_scope *s)
 void weft_scope_leave(weft_scope *scope)
 {
     struct wf_scope *s = wf_scope_of(scope);
-    if (!s->owner) /* the block has closed the scope itself */
+    if (!s || !s->owner) /* the block has closed the scope itself */
         return;
     int rc = check_close(s);
     if (rc != 0)
