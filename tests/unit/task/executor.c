@@ -238,7 +238,7 @@ static const weft_executor_ops own_ops = {.size = sizeof own_ops,
                                           .join = own_join,
                                           .free = own_free};
 
-TEST(an_own_table_is_closed_joined_and_freed_once)
+TEST(a_programs_table_is_closed_joined_and_freed_once)
 {
     struct own o = {0};
     weft_executor *x = NULL;
@@ -297,7 +297,7 @@ TEST(a_table_is_closed_after_its_last_function)
     CHECK_INT(weft_executor_free(x), ==, 0);
 }
 
-TEST(arguments_that_cannot_be_are_einval)
+TEST(invalid_arguments_return_einval)
 {
     weft_executor *x = NULL;
     weft_executor_ops ops = own_ops;
@@ -333,5 +333,5 @@ TESTS(task_executor, a_function_runs_once_on_every_kind, a_closed_executor_refus
       close_with_drain_lets_queued_functions_run, close_without_drain_drops_queued_functions,
       join_inside_the_executor_is_edeadlk, an_executor_freed_in_its_own_function_releases_itself,
       a_looper_runs_functions_in_order_on_one_thread, a_join_in_a_fiber_lets_only_the_fiber_wait,
-      an_own_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
-      arguments_that_cannot_be_are_einval)
+      a_programs_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
+      invalid_arguments_return_einval)
