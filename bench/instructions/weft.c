@@ -120,6 +120,26 @@ static void run_chan(int turns)
     send_all(turns, 0);
 }
 
+static int receives_as_child(void *flow)
+{
+    receives(flow);
+    return 0;
+}
+
+/* As run_chan, but the sender has a scope with a deadline open, and the receiver is its child. */
+static void run_chan_scope(int turns)
+{
+    struct flow flow = {.turns = turns};
+    weft_scope scope = {0};
+    must(weft_chan_new(&flow.chan, sizeof(int), 0) == 0, "weft_chan_new");
+    must(weft_scope_open(&scope, &(weft_scope_opts){.deadline = weft_in(1000 * WEFT_SEC)}) == 0, "weft_scope_open");
+    must(weft_scope_go(&scope, receives_as_child, &flow) == 0, "weft_scope_go");
+    for (int i = 0; i < turns; i++)
+        must(weft_chan_send(flow.chan, &i, WEFT_FOREVER) == 0, "weft_chan_send");
+    must(weft_scope_wait(&scope) == 0 && weft_scope_close(&scope) == 0, "weft_scope_close");
+    weft_chan_free(flow.chan);
+}
+
 static void run_chan_buffered(int turns)
 {
     send_all(turns, 64);
@@ -279,6 +299,7 @@ const struct operation operations[] = {
     {"scope-open", 1, "weft_scope_open and weft_scope_close of a scope without children", run_scope_open},
     {"task", 1, "weft_task_start on the current scheduler, the task, weft_task_await, weft_task_free", run_task},
     {"chan", 1, "a value through an unbuffered channel, from fiber to fiber", run_chan},
+    {"chan-scope", 1, "the same in a scope with a deadline", run_chan_scope},
     {"chan-buffered", 1, "a value through a channel of 64, from fiber to fiber", run_chan_buffered},
     {"chan-free", 1, "weft_chan_send and weft_chan_recv that need not wait", run_chan_free},
     {"sem", 2, "weft_sem_wait that waits, and the weft_sem_post that wakes it", run_sem},

@@ -6,6 +6,7 @@
 
 #include <netdb.h>
 #include <pthread.h>
+#include <resolv.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ static struct {
     struct ends pipe; /* so has a */
     int event, set, file, listener, client, child;
     struct sockaddr_in at;
+    FILE *command; /* of popen; it exits with 4 */
     char buffer[16];
 } on;
 
@@ -61,6 +63,8 @@ static void make_ready(void)
         _exit(3);
     siginfo_t info;
     CHECK_INT(waitid(P_PID, (id_t)on.child, &info, WEXITED | WNOWAIT), ==, 0);
+    on.command = popen("exit 4", "re");
+    CHECK_PTR(on.command, !=, NULL);
 }
 
 /* Nothing has happened to any of them. The fiber is in a shield. */
@@ -81,6 +85,8 @@ static void check_untouched(void)
     CHECK_INT(waitpid(on.child, &state, 0), ==, on.child);
     CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 3);
     close(fd);
+    state = pclose(on.command);
+    CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 4);
 }
 
 static void close_all(void)
@@ -101,6 +107,7 @@ static void try_transfers(void)
     CHECK_ERRNO(read(on.pipe.a, on.buffer, 1), ECANCELED);
     CHECK_ERRNO(readv(on.tcp.a, &part, 1), ECANCELED);
     CHECK_ERRNO(preadv2(on.pipe.a, &part, 1, -1, 0), ECANCELED);
+    CHECK_ERRNO(preadv64v2(on.pipe.a, &part, 1, -1, 0), ECANCELED);
     CHECK_ERRNO(recv(on.tcp.a, on.buffer, 1, 0), ECANCELED);
     CHECK_ERRNO(recvfrom(on.tcp.a, on.buffer, 1, 0, NULL, NULL), ECANCELED);
     CHECK_ERRNO(recvmsg(on.tcp.a, &message, 0), ECANCELED);
@@ -110,6 +117,7 @@ static void try_transfers(void)
     CHECK_ERRNO(write(on.pipe.b, "y", 1), ECANCELED);
     CHECK_ERRNO(writev(on.tcp.a, &part, 1), ECANCELED);
     CHECK_ERRNO(pwritev2(on.pipe.b, &part, 1, -1, 0), ECANCELED);
+    CHECK_ERRNO(pwritev64v2(on.pipe.b, &part, 1, -1, 0), ECANCELED);
     CHECK_ERRNO(send(on.tcp.a, "y", 1, 0), ECANCELED);
     CHECK_ERRNO(sendto(on.tcp.a, "y", 1, 0, NULL, 0), ECANCELED);
     CHECK_ERRNO(sendmsg(on.tcp.a, &message, 0), ECANCELED);
@@ -154,6 +162,7 @@ static void try_waits(void)
     CHECK_ERRNO(waitid(P_PID, (id_t)on.child, &info, WEXITED), ECANCELED);
     CHECK_INT(state, ==, 99);
     CHECK_ERRNO(system("exit 0"), ECANCELED);
+    CHECK_ERRNO(pclose(on.command), ECANCELED); /* the stream is still open: check_untouched closes it */
 }
 
 static void try_names(void)
@@ -169,9 +178,42 @@ static void try_names(void)
     CHECK_INT(getnameinfo((struct sockaddr *)&at, sizeof at, host, sizeof host, NULL, 0, NI_NUMERICHOST), ==,
               EAI_SYSTEM);
     CHECK_INT(errno, ==, ECANCELED);
-    errno = 0;
-    CHECK_PTR(gethostbyname("127.0.0.1"), ==, NULL);
-    CHECK_INT(errno, ==, ECANCELED);
+}
+
+/* A lookup that answers in memory of the C library's has failed for the cancel. */
+#define CHECK_HOST(call)                                                                                               \
+    do {                                                                                                               \
+        errno = h_errno = 0;                                                                                           \
+        CHECK_PTR(call, ==, NULL);                                                                                     \
+        CHECK_INT(errno, ==, ECANCELED);                                                                               \
+        CHECK_INT(h_errno, ==, NETDB_INTERNAL);                                                                        \
+    } while (0)
+
+/* The same of a lookup that answers in the caller's memory, and returns the errno. */
+#define CHECK_HOST_R(call)                                                                                             \
+    do {                                                                                                               \
+        found = &entry;                                                                                                \
+        error = 0;                                                                                                     \
+        CHECK_INT(call, ==, ECANCELED);                                                                                \
+        CHECK_PTR(found, ==, NULL);                                                                                    \
+        CHECK_INT(error, ==, NETDB_INTERNAL);                                                                          \
+    } while (0)
+
+static void try_hosts(void)
+{
+    struct in_addr at = {htonl(INADDR_LOOPBACK)};
+    struct hostent entry, *found;
+    char memory[1024];
+    unsigned char answer[512];
+    int error;
+    CHECK_HOST(gethostbyname("127.0.0.1"));
+    CHECK_HOST(gethostbyname2("127.0.0.1", AF_INET));
+    CHECK_HOST(gethostbyaddr(&at, sizeof at, AF_INET));
+    CHECK_HOST_R(gethostbyname_r("127.0.0.1", &entry, memory, sizeof memory, &found, &error));
+    CHECK_HOST_R(gethostbyname2_r("127.0.0.1", AF_INET, &entry, memory, sizeof memory, &found, &error));
+    CHECK_HOST_R(gethostbyaddr_r(&at, sizeof at, AF_INET, &entry, memory, sizeof memory, &found, &error));
+    h_errno = 0;
+    CHECK_ERRNO(res_query("localhost", ns_c_in, ns_t_a, answer, sizeof answer), ECANCELED);
     CHECK_INT(h_errno, ==, NETDB_INTERNAL);
 }
 
@@ -195,6 +237,7 @@ static void try_all(void *arg)
     try_transfers();
     try_waits();
     try_names();
+    try_hosts();
     CHECK_INT(weft_shield_begin(weft_in(20 * WEFT_SEC)), ==, 0);
     check_untouched();
     weft_shield_end();
@@ -229,6 +272,9 @@ static void only_look(void *arg)
     CHECK_INT(send(on.tcp.a, "y", 1, MSG_DONTWAIT), ==, 1);
     CHECK_INT(splice(on.pipe.a, NULL, on.tcp.a, NULL, 1, SPLICE_F_NONBLOCK), ==, 1);
     CHECK_INT(waitpid(on.child, NULL, WNOHANG), ==, on.child);
+    CHECK_INT(weft_shield_begin(weft_in(20 * WEFT_SEC)), ==, 0);
+    CHECK_INT(pclose(on.command), !=, -1);
+    weft_shield_end();
     close_all();
 }
 

@@ -1,29 +1,40 @@
 /*
  * Scopes under load: trees of children that wait, fail, cancel, stop, shield themselves and open scopes with deadlines
- * of their own, at random. No child is alive after the close of its scope, every child runs exactly once, every
- * clean-up handler runs exactly once, and a scope's result agrees with what its children did.
+ * of their own, at random. Most children are fibers. Some are tasks: fibers of the current scheduler, or functions of a
+ * pool of threads. Some wait for ever, and only their cancel ends them: if a cancel is lost, the test does not end.
  *
- * WEFT_SEED repeats a run; WEFT_CHILDREN says how many children each number of workers has in all.
+ * No child is alive after the close of its scope, every child runs exactly once, every clean-up handler and every
+ * callback of a task runs exactly once, and a scope's result agrees with what its children did.
+ *
+ * WEFT_SEED repeats a run; WEFT_CHILDREN says how many children run for each number of workers.
  */
 #include <stdlib.h>
 
 #include <weft/chan.h>
+#include <weft/executor.h>
 #include <weft/scope.h>
 #include <weft/sync.h>
+#include <weft/task.h>
 
 #include "base/sanitizer.h"
 #include "unit/sched/ground.h"
 
-enum { CHILDREN = WF_VALGRIND ? 2000 : TEST_EMULATED ? 5000 : 30000, DEEPEST = 4 };
+enum { CHILDREN = WF_VALGRIND ? 2000 : TEST_EMULATED ? 5000 : 20000, DEEPEST = 4, POOL = 6 };
 
 /* What all fibers of a run share. */
 static struct {
-    int64_t left;                                  /* children that may still be started. atomic */
+    int64_t left;                                  /* children that are still to be started. atomic */
     int64_t begun, ended;                          /* atomic */
+    int64_t tasks, in_pool, unrun, finals;         /* tasks started, in the pool, cancelled unrun; callbacks. atomic */
+    int64_t for_ever;                              /* children that waited for ever. atomic */
     int64_t deferred, cleaned;                     /* atomic */
     int64_t timed_out, failed, cancelled, refused; /* results of scopes. atomic */
     weft_chan *chan;
     weft_mutex mutex;
+    weft_executor *pool, *looper;
+    weft_chan *empty; /* nobody sends */
+    weft_sem gate;    /* `never` waits for it, until all children have ended */
+    weft_task *never;
 } run;
 
 static void count(int64_t *n)
@@ -36,12 +47,22 @@ static int64_t read_count(const int64_t *n)
     return __atomic_load_n(n, __ATOMIC_ACQUIRE);
 }
 
+/* Takes one of the children that are still to be started. Given back if it is refused, or ends without having run. */
+static bool take_place(void)
+{
+    bool is_taken = __atomic_sub_fetch(&run.left, 1, __ATOMIC_ACQ_REL) >= 0;
+    if (!is_taken)
+        count(&run.left);
+    return is_taken;
+}
+
 /* A node of a tree: one scope that its fiber opens. In the frame of that fiber. */
 struct node {
     weft_scope scope;
     uint64_t random; /* atomic: its children draw from it too */
     int depth;
-    int64_t alive; /* children that have begun and not ended. atomic */
+    bool will_cancel; /* const: the scope is cancelled for certain, whatever its children do */
+    int64_t alive;    /* children that have begun and not ended. atomic */
 };
 
 static uint64_t draw(struct node *n)
@@ -85,6 +106,8 @@ static int wait_somehow(uint64_t chance)
         weft_mutex_unlock(&run.mutex);
         return 0;
     case 4:
+        if (!weft_fiber_current()) /* a task in the pool has no shields */
+            return weft_sleep(10 * WEFT_US);
         CHECK_INT(weft_shield_begin(weft_in(30 * WEFT_US)), ==, 0);
         rc = weft_sleep(10 * WEFT_US);
         weft_shield_end();
@@ -95,9 +118,34 @@ static int wait_somehow(uint64_t chance)
     }
 }
 
+/* Only a cancel ends it. */
+static int waits_for_ever(uint64_t chance)
+{
+    int rc = 0, value = 0;
+    count(&run.for_ever);
+    switch (chance % 4) {
+    case 0:
+        rc = weft_sleep_until(WEFT_FOREVER);
+        break;
+    case 1:
+        rc = weft_chan_recv(run.empty, &value, WEFT_FOREVER);
+        break;
+    case 2:
+        rc = weft_task_await(run.never, NULL, WEFT_FOREVER);
+        break;
+    default:
+        rc = weft_task_all(&run.never, 1, WEFT_FOREVER);
+    }
+    CHECK_INT(rc, ==, -ECANCELED);
+    return rc;
+}
+
 static int acts(struct node *n)
 {
     uint64_t chance = draw(n);
+    bool is_fiber = weft_fiber_current() != NULL;
+    if (n->will_cancel && chance >> 60 < 4)
+        return waits_for_ever(chance >> 8);
     switch (chance % 16) {
     case 0:
         return -EIO;
@@ -110,10 +158,12 @@ static int acts(struct node *n)
     case 3:
         return weft_sleep_until(weft_in(WEFT_MS));
     case 4:
+        if (!is_fiber)
+            return weft_stopping() ? -EIO : 0;
         return weft_event_wait(weft_stop_event(), weft_in(100 * WEFT_US)) == -ECANCELED ? -ECANCELED : 0;
     case 5:
     case 6:
-        return n->depth < DEEPEST ? tree(draw(n), n->depth + 1) : 0;
+        return is_fiber && n->depth < DEEPEST ? tree(draw(n), n->depth + 1) : 0;
     case 7:
         if (weft_defer(chance & 16 ? cleans : cleans_after_a_wait, NULL) == 0)
             count(&run.deferred);
@@ -123,13 +173,75 @@ static int acts(struct node *n)
     }
 }
 
+static int child(void *arg);
+
+/* A child that is a task. Freed by its finally. */
+struct task_child {
+    struct node *node;
+    bool begun; /* owner: the task, then its callback */
+};
+
+static int task_body(void *arg, void **value)
+{
+    struct task_child *c = arg;
+    (void)value;
+    c->begun = true;
+    return child(c->node);
+}
+
+static void on_finally(void *arg)
+{
+    struct task_child *c = arg;
+    if (!c->begun) {
+        count(&run.unrun);
+        count(&run.left);
+    }
+    count(&run.finals);
+    free(c);
+}
+
+static int start_task(struct node *n, bool in_pool)
+{
+    weft_task *t = NULL;
+    struct task_child *c = malloc(sizeof *c);
+    *c = (struct task_child){.node = n};
+    int rc = weft_task_start(&t, task_body, c, &(weft_task_opts){.on = in_pool ? run.pool : NULL, .scope = &n->scope});
+    if (rc != 0) {
+        free(c);
+        return rc;
+    }
+    count(&run.tasks);
+    if (in_pool)
+        count(&run.in_pool);
+    CHECK_PTR(weft_task_finally(t, on_finally, c), ==, t);
+    weft_task_free(t);
+    return 0;
+}
+
+/* Starts a child of some kind, in the owner or in another child. Gives the place that was taken back on a refusal. */
+static int start_child(struct node *n, bool is_owner)
+{
+    uint64_t chance = draw(n) % 16;
+    int rc = 0;
+    if (chance < 2 || !weft_fiber_current())
+        rc = start_task(n, chance == 0 || !weft_fiber_current());
+    else
+        rc = is_owner ? weft_scope_go(&n->scope, child, n) : weft_scope_try_go(&n->scope, child, n);
+    if (rc != 0) {
+        CHECK(rc == -ECANCELED || rc == -EAGAIN);
+        count(&run.refused);
+        count(&run.left);
+    }
+    return rc;
+}
+
 static int child(void *arg)
 {
     struct node *n = arg;
     count(&run.begun);
     __atomic_add_fetch(&n->alive, 1, __ATOMIC_ACQ_REL);
-    if (draw(n) % 8 == 0 && read_count(&run.left) > 0 && weft_scope_try_go(&n->scope, child, n) == 0)
-        __atomic_sub_fetch(&run.left, 1, __ATOMIC_ACQ_REL);
+    if (draw(n) % 8 == 0 && take_place())
+        start_child(n, false);
     int rc = acts(n);
     __atomic_sub_fetch(&n->alive, 1, __ATOMIC_ACQ_REL);
     count(&run.ended);
@@ -147,6 +259,15 @@ static weft_scope_opts options(uint64_t chance)
     return o;
 }
 
+/* How a tree ends its scope, before it closes it. */
+enum { CLOSES, WAITS, CANCELS, STOPS };
+
+/* Whether the scope is cancelled for certain before its owner needs the end of a child, for a place or in a wait. */
+static bool will_cancel(const weft_scope_opts *o, unsigned ending)
+{
+    return o->deadline.ns != 0 || (o->at_once == 0 && ending != WAITS);
+}
+
 static void note(int rc)
 {
     if (rc == -ETIMEDOUT)
@@ -157,29 +278,33 @@ static void note(int rc)
         count(&run.failed);
 }
 
+static int wait_for_children(struct node *n, unsigned ending)
+{
+    if (ending == CANCELS)
+        CHECK_INT(weft_scope_cancel(&n->scope, -EINTR, "by the owner"), ==, 0);
+    if (ending == STOPS)
+        CHECK_INT(weft_scope_stop(&n->scope, (weft_span)draw(n) % (100 * WEFT_US)), ==, 0);
+    int rc = weft_scope_wait(&n->scope);
+    note(rc);
+    CHECK(rc != -EINTR); /* a cause's code is not the result */
+    return rc;
+}
+
 /* Opens a scope, starts children, and leaves it in one of several ways. Its result, for its own scope. */
 static int tree(uint64_t seed, int depth) // NOLINT(misc-no-recursion)
 {
     struct node n = {.random = seed, .depth = depth};
     uint64_t chance = draw(&n);
     weft_scope_opts o = options(chance);
+    static const unsigned endings[] = {CLOSES, WAITS, WAITS, WAITS, WAITS, CANCELS, STOPS, CLOSES};
+    unsigned ending = endings[chance >> 50 & 7];
+    n.will_cancel = will_cancel(&o, ending);
     CHECK_INT(weft_scope_open(&n.scope, &o), ==, 0);
-    for (int i = (int)(chance >> 40) % 12; i >= 0; i--) {
-        if (__atomic_sub_fetch(&run.left, 1, __ATOMIC_ACQ_REL) < 0)
+    for (int i = (int)(chance >> 40) % 12; i >= 0 && take_place(); i--) {
+        if (start_child(&n, true) == -ECANCELED)
             break;
-        int rc = weft_scope_go(&n.scope, child, &n);
-        if (rc != 0) {
-            CHECK_INT(rc, ==, -ECANCELED);
-            count(&run.refused);
-            break;
-        }
     }
-    int rc = 0;
-    if (chance >> 50 & 3) {
-        rc = weft_scope_wait(&n.scope);
-        note(rc);
-        CHECK(rc != -EINTR); /* a cause's code is not the result */
-    }
+    int rc = ending != CLOSES ? wait_for_children(&n, ending) : 0;
     int closed = weft_scope_close(&n.scope);
     CHECK_INT(read_count(&n.alive), ==, 0);
     CHECK(rc == 0 || closed == rc || closed == -ECANCELED);
@@ -194,13 +319,39 @@ static void *trees(void *arg)
     return NULL;
 }
 
+static int waits_at_gate(void *arg, void **value)
+{
+    (void)value;
+    return weft_sem_wait(arg, WEFT_FOREVER);
+}
+
+static void begin_run(int64_t children)
+{
+    memset(&run, 0, sizeof run);
+    run.left = children;
+    CHECK_INT(weft_chan_new(&run.chan, sizeof(int), 4), ==, 0);
+    CHECK_INT(weft_chan_new(&run.empty, sizeof(int), 0), ==, 0);
+    CHECK_INT(weft_executor_async(&run.pool, POOL), ==, 0);
+    CHECK_INT(weft_executor_looper(&run.looper, NULL, NULL, NULL), ==, 0);
+    CHECK_INT(weft_task_start(&run.never, waits_at_gate, &run.gate, &(weft_task_opts){.on = run.looper}), ==, 0);
+}
+
+static void end_run(void)
+{
+    CHECK_INT(weft_sem_post(&run.gate), ==, 0);
+    CHECK_INT(weft_task_await(run.never, NULL, WEFT_FOREVER), ==, 0);
+    weft_task_free(run.never);
+    CHECK_INT(weft_executor_free(run.looper), ==, 0);
+    CHECK_INT(weft_executor_free(run.pool), ==, 0);
+    CHECK_INT(weft_chan_free(run.empty), ==, 0);
+    CHECK_INT(weft_chan_free(run.chan), ==, 0);
+}
+
 static void stress_with(unsigned workers, uint64_t seed)
 {
     const char *wish = getenv("WEFT_CHILDREN");
     int64_t children = wish ? atoll(wish) : CHILDREN;
-    memset(&run, 0, sizeof run);
-    run.left = children;
-    CHECK_INT(weft_chan_new(&run.chan, sizeof(int), 4), ==, 0);
+    begin_run(children);
     weft_sched *s = running_sched(workers);
     enum { ROOTS = 8 };
     uint64_t seeds[ROOTS];
@@ -213,11 +364,15 @@ static void stress_with(unsigned workers, uint64_t seed)
     for (int i = 0; i < ROOTS; i++)
         ended(roots[i]);
     end_sched(s);
+    end_run();
+    CHECK_INT(run.begun, ==, children);
     CHECK_INT(run.begun, ==, run.ended);
     CHECK_INT(run.deferred, ==, run.cleaned);
-    CHECK_INT(weft_chan_free(run.chan), ==, 0);
-    printf("%u workers: %lld children, %lld scopes timed out, %lld failed, %lld cancelled, %lld starts refused\n",
-           workers, (long long)run.begun, (long long)run.timed_out, (long long)run.failed, (long long)run.cancelled,
+    CHECK_INT(run.tasks, ==, run.finals);
+    printf("%u workers: %lld children, %lld tasks (%lld in the pool, %lld unrun), %lld waited for ever; "
+           "%lld scopes timed out, %lld failed, %lld cancelled, %lld starts refused\n",
+           workers, (long long)run.begun, (long long)run.tasks, (long long)run.in_pool, (long long)run.unrun,
+           (long long)run.for_ever, (long long)run.timed_out, (long long)run.failed, (long long)run.cancelled,
            (long long)run.refused);
 }
 

@@ -46,7 +46,7 @@ TEST(idle_threads_end_and_others_are_made)
     CHECK_INT(weft_executor_free(x), ==, 0);
 }
 
-TEST(a_pool_that_can_make_no_thread_refuses)
+TEST(a_pool_without_threads_that_can_make_none_refuses)
 {
     weft_executor *x = new_pool(4);
     int calls = 0;
@@ -59,7 +59,7 @@ TEST(a_pool_that_can_make_no_thread_refuses)
     CHECK_INT(calls, ==, 1);
 }
 
-TEST(a_pool_that_has_threads_does_with_them)
+TEST(a_pool_that_can_make_no_thread_uses_the_threads_that_it_has)
 {
     weft_executor *x = new_pool(4);
     struct gate g = {0};
@@ -131,5 +131,5 @@ TEST(a_pool_that_ends_while_a_thread_cannot_be_made_is_over)
 }
 
 TESTS(task_async, a_pool_grows_to_its_limit_and_no_further, idle_threads_end_and_others_are_made,
-      a_pool_that_can_make_no_thread_refuses, a_pool_that_has_threads_does_with_them,
+      a_pool_without_threads_that_can_make_none_refuses, a_pool_that_can_make_no_thread_uses_the_threads_that_it_has,
       a_pool_that_ends_while_a_thread_cannot_be_made_is_over)

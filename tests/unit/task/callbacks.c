@@ -200,7 +200,7 @@ TEST(a_callback_may_start_a_task_and_free_its_own)
     }
 }
 
-TEST(null_passes_through_and_lack_of_memory_is_null)
+TEST(a_null_task_or_no_memory_returns_null)
 {
     struct place p = place_new(LOOPER);
     struct log log = {0};
@@ -233,4 +233,4 @@ TEST(null_passes_through_and_lack_of_memory_is_null)
 TESTS(task_callbacks, callbacks_run_in_order_once_and_before_any_await_returns,
       a_callback_of_an_ended_task_runs_at_once_on_the_caller, a_callback_may_await_its_task_and_append_another,
       an_await_waits_for_callbacks_that_run, a_callback_may_start_a_task_and_free_its_own,
-      null_passes_through_and_lack_of_memory_is_null)
+      a_null_task_or_no_memory_returns_null)

@@ -154,6 +154,7 @@ struct plenty {
     weft_barrier alone;
     weft_chan *chan;
     weft_task *ended;
+    weft_executor *over;
     int fds[2], begun, cancelled, calls;
 };
 
@@ -187,6 +188,9 @@ static void calls_that_can_wait(struct plenty *p)
     CHECK_INT(weft_chan_recv(p->chan, &number, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_await(p->ended, NULL, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_all(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_any(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_race(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_executor_join(p->over, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_read(p->fds[0], &byte, 1, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_write(p->fds[0], &byte, 1, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_wait_fd(p->fds[0], POLLIN, WEFT_FOREVER), ==, -ECANCELED);
@@ -225,6 +229,8 @@ TEST(a_cancelled_task_is_refused_by_calls_that_would_not_have_to_wait)
     weft_event_set(&p.event);
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, p.fds), ==, 0);
     CHECK_INT(weft_write(p.fds[1], "y", 1, WEFT_NOW), ==, 1);
+    CHECK_INT(weft_executor_noop(&p.over), ==, 0);
+    CHECK_INT(weft_executor_close(p.over, true), ==, 0);
     for (enum kind k = THREAD; k < KINDS; k++) {
         struct place at = place_new(k);
         p.begun = p.cancelled = 0;
@@ -239,9 +245,81 @@ TEST(a_cancelled_task_is_refused_by_calls_that_would_not_have_to_wait)
         weft_task_free(p.ended);
         place_free(&at);
     }
+    CHECK_INT(weft_executor_free(p.over), ==, 0);
     weft_close(p.fds[0]);
     weft_close(p.fds[1]);
     CHECK_INT(weft_chan_free(p.chan), ==, 0);
+}
+
+/* What a fiber need not wait for, and what it would have to wait for. */
+struct there {
+    weft_task *ended, *held;
+    weft_executor *over;
+};
+
+/* The calls of a cancelled fiber that wait for tasks and executors: each must be refused. */
+static void task_calls_that_can_wait(const struct there *h)
+{
+    weft_task *both[] = {h->ended, h->held};
+    void *value = &both;
+    CHECK_INT(weft_task_await(h->ended, &value, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_await(h->ended, &value, weft_in(100 * WEFT_SEC)), ==, -ECANCELED);
+    CHECK_INT(weft_task_await(h->held, &value, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_all(both, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_any(both, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_any(both, 2, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_race(both, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_race(both, 2, weft_in(100 * WEFT_SEC)), ==, -ECANCELED);
+    CHECK_INT(weft_executor_join(h->over, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_PTR(value, ==, &both);
+}
+
+/* What goes on, cancelled or not. */
+static void task_calls_that_never_wait(const struct there *h)
+{
+    weft_task *both[] = {h->ended, h->held};
+    void *value = NULL;
+    CHECK_INT(weft_task_await(h->ended, &value, WEFT_NOW), ==, 0);
+    CHECK_PTR(value, ==, h->over);
+    CHECK_INT(weft_task_await(h->held, &value, WEFT_NOW), ==, -EAGAIN);
+    CHECK_INT(weft_task_all(both, 1, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_task_all(both, 2, WEFT_NOW), ==, -EAGAIN);
+    CHECK_INT(weft_task_any(both, 2, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_task_race(both, 2, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_executor_join(h->over, WEFT_NOW), ==, 0);
+}
+
+static void *is_refused_tasks(void *arg)
+{
+    task_calls_that_never_wait(arg);
+    CHECK_INT(weft_cancel(weft_fiber_current()), ==, 0);
+    task_calls_that_can_wait(arg);
+    task_calls_that_never_wait(arg);
+    CHECK_INT(weft_shield_begin(weft_in(AWAIT_SECONDS * WEFT_SEC)), ==, 0);
+    CHECK_INT(weft_task_await(((struct there *)arg)->ended, NULL, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_executor_join(((struct there *)arg)->over, WEFT_FOREVER), ==, 0);
+    weft_shield_end();
+    return arg;
+}
+
+TEST(a_cancelled_fiber_is_refused_by_waits_for_tasks_that_would_not_have_to_wait)
+{
+    for (enum kind k = THREAD; k < KINDS; k++) {
+        struct place at = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        struct there h = {
+            .ended = start_on(at.x, returns_arg, at.x), .held = start_on(looper.x, passes_as_task, &g), .over = at.x};
+        CHECK_INT(weft_executor_close(at.x, true), ==, 0);
+        CHECK_INT(weft_executor_join(at.x, WEFT_FOREVER), ==, 0);
+        in_a_fiber(1, is_refused_tasks, &h);
+        in_a_fiber(2, is_refused_tasks, &h);
+        put(&g.open, 1);
+        CHECK_INT(ends(h.held), ==, 0);
+        weft_task_free(h.held);
+        weft_task_free(h.ended);
+        place_free(&looper);
+        place_free(&at);
+    }
 }
 
 /* Waits shortly, again and again, until it is cancelled. */
@@ -377,7 +455,7 @@ TEST(a_close_with_drain_lets_tasks_await_to_their_end)
 struct timed {
     weft_task *awaited;
     weft_time deadline;
-    int error, rc;
+    int error, rc, code, begun;
 };
 
 static int awaits_until(void *arg, void **value)
@@ -396,10 +474,10 @@ TEST(an_await_ends_at_its_deadline)
         struct place p = place_new(k), looper = place_new(LOOPER);
         struct gate g = {0};
         weft_task *awaited = start_on(looper.x, passes_as_task, &g);
-        struct timed d[4] = {{awaited, WEFT_NOW, 0, 0},
-                             {awaited, weft_in(-WEFT_MS), 0, 0},
-                             {awaited, weft_in(WEFT_MS), 0, 0},
-                             {awaited, weft_in(3 * WEFT_MS), 0, 0}};
+        struct timed d[4] = {{.awaited = awaited, .deadline = WEFT_NOW},
+                             {.awaited = awaited, .deadline = weft_in(-WEFT_MS)},
+                             {.awaited = awaited, .deadline = weft_in(WEFT_MS)},
+                             {.awaited = awaited, .deadline = weft_in(3 * WEFT_MS)}};
         weft_task *t[4];
         for (int i = 0; i < 4; i++)
             t[i] = start_on(p.x, awaits_until, &d[i]);
@@ -414,6 +492,68 @@ TEST(an_await_ends_at_its_deadline)
         place_free(&looper);
         place_free(&p);
     }
+}
+
+/* Awaits it, and looks whether the failure was the task's. */
+static int awaits_and_looks(void *arg, void **value)
+{
+    struct timed *d = arg;
+    weft_error e = {.code = 1};
+    put(&d->begun, 1);
+    d->rc = weft_task_await(d->awaited, value, WEFT_FOREVER);
+    d->error = weft_task_error(d->awaited, &e);
+    d->code = e.code;
+    return 0;
+}
+
+static void *awaits_and_looks_in_fiber(void *arg)
+{
+    void *value = NULL;
+    awaits_and_looks(arg, &value);
+    return arg;
+}
+
+/* Two awaits of a task: the awaiter of the first is cancelled, then the task. Both return -ECANCELED. */
+static void cancel_either(enum kind k, weft_sched *fibers)
+{
+    struct place p = place_new(k), looper = place_new(LOOPER);
+    struct gate g = {0};
+    weft_task *front = start_on(looper.x, passes_as_task, &g), *t[2] = {NULL, NULL};
+    struct timed d[2] = {{.awaited = start_on(looper.x, returns_arg, NULL)}, {.awaited = NULL}};
+    d[1].awaited = d[0].awaited;
+    weft_fiber *f = fibers ? go_on(fibers, awaits_and_looks_in_fiber, &d[0]) : NULL;
+    for (int i = fibers ? 1 : 0; i < 2; i++)
+        t[i] = start_on(p.x, awaits_and_looks, &d[i]);
+    AWAIT(seen(&d[0].begun) && seen(&d[1].begun));
+    CHECK_INT(f ? weft_cancel(f) : weft_task_cancel(t[0]), ==, 0);
+    if (f)
+        ended(f);
+    else
+        CHECK_INT(ends(t[0]), ==, 0);
+    CHECK_INT(d[0].rc, ==, -ECANCELED);
+    CHECK_INT(d[0].error, ==, -EAGAIN); /* await's own failure: the task has not ended */
+    CHECK_INT(d[0].code, ==, 1);
+    CHECK_INT(weft_task_cancel(d[0].awaited), ==, 0);
+    put(&g.open, 1);
+    CHECK_INT(ends(t[1]), ==, 0);
+    CHECK_INT(d[1].rc, ==, -ECANCELED);
+    CHECK_INT(d[1].error, ==, 0); /* the task's */
+    CHECK_INT(d[1].code, ==, -ECANCELED);
+    weft_task *all[] = {front, d[0].awaited, t[0], t[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        weft_task_free(all[i]);
+    place_free(&looper);
+    place_free(&p);
+}
+
+TEST(a_cancel_of_the_awaiter_and_of_the_task_are_told_apart)
+{
+    weft_sched *s = running_sched(1);
+    for (enum kind k = NOOP; k < KINDS; k++) {
+        cancel_either(k, NULL);
+        cancel_either(k, s);
+    }
+    end_sched(s);
 }
 
 struct causes {
@@ -501,7 +641,9 @@ TEST(a_task_learns_the_cause_of_its_scopes_cancel)
 }
 
 TESTS(task_cancel, a_cancel_ends_every_kind_of_wait, a_cancelled_task_is_refused_by_calls_that_would_not_have_to_wait,
+      a_cancelled_fiber_is_refused_by_waits_for_tasks_that_would_not_have_to_wait,
       a_cancel_races_with_the_end_of_a_wait, a_cancelled_task_on_noop_continues_in_the_call,
       a_close_without_drain_ends_tasks_that_have_not_begun, a_close_without_drain_cancels_tasks_that_have_begun,
       a_close_with_drain_lets_tasks_await_to_their_end, an_await_ends_at_its_deadline,
-      a_task_learns_whether_a_call_or_a_close_cancelled_it, a_task_learns_the_cause_of_its_scopes_cancel)
+      a_cancel_of_the_awaiter_and_of_the_task_are_told_apart, a_task_learns_whether_a_call_or_a_close_cancelled_it,
+      a_task_learns_the_cause_of_its_scopes_cancel)

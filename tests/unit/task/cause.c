@@ -17,7 +17,7 @@ static void *keeps_its_cause(void *arg)
     return NULL;
 }
 
-IN_A_SCOPE_FIBER(a_call_is_known_by_its_fiber)
+IN_A_SCOPE_FIBER(the_cause_names_the_fiber_that_cancelled)
 {
     weft_cause why = {.size = sizeof why};
     weft_fiber *f = go(keeps_its_cause, &why);
@@ -31,7 +31,7 @@ IN_A_SCOPE_FIBER(a_call_is_known_by_its_fiber)
     return arg;
 }
 
-TEST(a_call_of_a_plain_thread_has_no_fiber)
+TEST(a_cancel_by_a_plain_thread_names_no_fiber)
 {
     weft_sched *s = running_sched(1);
     weft_cause why = {.size = sizeof why, .fiber = 77};
@@ -58,7 +58,7 @@ TEST(a_stop_of_the_scheduler_is_a_shutdown)
     CHECK_INT(weft_sched_free(s), ==, 0);
 }
 
-IN_A_SCOPE_FIBER(a_hangup_is_a_hangup)
+IN_A_SCOPE_FIBER(a_cancel_on_hangup_has_the_cause_hangup)
 {
     int ends[2];
     weft_cause why = {.size = sizeof why};
@@ -116,7 +116,7 @@ static void *asks_wrongly(void *arg)
     return arg;
 }
 
-IN_A_SCOPE_FIBER(a_size_that_cannot_be_is_refused)
+IN_A_SCOPE_FIBER(an_invalid_size_is_refused)
 {
     ended(go(asks_wrongly, NULL));
     return arg;
@@ -147,6 +147,7 @@ TEST(a_plain_thread_has_no_cause)
     CHECK_INT(weft_cancel_cause(&why), ==, -ENOENT);
 }
 
-TESTS(cause, a_call_is_known_by_its_fiber, a_call_of_a_plain_thread_has_no_fiber, a_stop_of_the_scheduler_is_a_shutdown,
-      a_hangup_is_a_hangup, the_first_and_outermost_cause_counts, a_size_that_cannot_be_is_refused,
-      without_memory_a_cause_is_known_by_its_kind, a_plain_thread_has_no_cause)
+TESTS(cause, the_cause_names_the_fiber_that_cancelled, a_cancel_by_a_plain_thread_names_no_fiber,
+      a_stop_of_the_scheduler_is_a_shutdown, a_cancel_on_hangup_has_the_cause_hangup,
+      the_first_and_outermost_cause_counts, an_invalid_size_is_refused, without_memory_a_cause_is_known_by_its_kind,
+      a_plain_thread_has_no_cause)

@@ -85,11 +85,11 @@ TEST(there_are_64_keys)
     CHECK_INT(count, ==, 64);
 }
 
-TEST(make_keys)
+TEST(keys_can_be_made)
 {
     CHECK_INT(weft_context_new(&request), ==, 0);
     CHECK_INT(weft_context_new(&user), ==, 0);
 }
 
-TESTS(context, make_keys, values_flow_to_children_of_scopes_and_not_to_fibers_of_weft_go, misuse_of_keys_is_refused,
-      without_memory_a_value_is_as_it_was, there_are_64_keys)
+TESTS(context, keys_can_be_made, values_flow_to_children_of_scopes_and_not_to_fibers_of_weft_go,
+      misuse_of_keys_is_refused, without_memory_a_value_is_as_it_was, there_are_64_keys)

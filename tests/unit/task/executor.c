@@ -238,7 +238,7 @@ static const weft_executor_ops own_ops = {.size = sizeof own_ops,
                                           .join = own_join,
                                           .free = own_free};
 
-TEST(an_own_table_is_closed_joined_and_freed_once)
+TEST(a_programs_table_is_closed_joined_and_freed_once)
 {
     struct own o = {0};
     weft_executor *x = NULL;
@@ -297,7 +297,111 @@ TEST(a_table_is_closed_after_its_last_function)
     CHECK_INT(weft_executor_free(x), ==, 0);
 }
 
-TEST(arguments_that_cannot_be_are_einval)
+/* A table that queues functions. The test runs them. */
+struct queue {
+    pthread_mutex_t lock;
+    struct {
+        void (*fn)(void *);
+        void *arg;
+    } calls[4];
+    int queued, closed; /* atomic; written under the lock */
+};
+
+static int queue_execute(void *self, void (*fn)(void *), void *arg)
+{
+    struct queue *q = self;
+    CHECK_INT(seen(&q->closed), ==, 0);
+    pthread_mutex_lock(&q->lock);
+    q->calls[q->queued].fn = fn;
+    q->calls[q->queued].arg = arg;
+    more(&q->queued);
+    pthread_mutex_unlock(&q->lock);
+    return 0;
+}
+
+static void queue_close(void *self)
+{
+    more(&((struct queue *)self)->closed);
+}
+
+/* Waits for the only function in the queue, and calls it. */
+static void run_queued(struct queue *q)
+{
+    AWAIT(seen(&q->queued) == 1);
+    pthread_mutex_lock(&q->lock);
+    void (*fn)(void *) = q->calls[0].fn;
+    void *arg = q->calls[0].arg;
+    put(&q->queued, 0);
+    pthread_mutex_unlock(&q->lock);
+    fn(arg);
+}
+
+static int awaits_both(void *arg, void **value)
+{
+    weft_task **two = arg;
+    int rc = weft_task_await(two[0], value, WEFT_FOREVER);
+    return rc != 0 ? rc : weft_task_await(two[1], value, WEFT_FOREVER);
+}
+
+TEST(a_table_is_closed_after_the_last_continuation_of_its_tasks)
+{
+    struct place looper = place_new(LOOPER);
+    struct queue q = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct gate g[2] = {{0}, {0}};
+    weft_task *held[2] = {start_on(looper.x, passes_as_task, &g[0]), start_on(looper.x, passes_as_task, &g[1])};
+    weft_executor_ops ops = {.size = sizeof ops, .execute = queue_execute, .close = queue_close};
+    weft_executor *x = NULL;
+    CHECK_INT(weft_executor_new(&x, &ops, &q), ==, 0);
+    weft_task *t = start_on(x, awaits_both, held);
+    run_queued(&q); /* up to the first await */
+    CHECK_INT(weft_executor_close(x, true), ==, 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(q.closed, ==, 0); /* nothing is queued, but the task lives */
+        CHECK_INT(weft_executor_join(x, WEFT_NOW), ==, -EAGAIN);
+        put(&g[i].open, 1);
+        AWAIT(seen(&q.queued) == 1);
+        CHECK_INT(ends(held[i]), ==, 0);
+        CHECK_INT(q.closed, ==, 0);
+        CHECK_INT(weft_task_await(t, NULL, WEFT_NOW), ==, -EAGAIN);
+        run_queued(&q);
+    }
+    CHECK_INT(q.closed, ==, 1);
+    CHECK_INT(weft_task_await(t, NULL, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_executor_join(x, WEFT_NOW), ==, 0);
+    weft_task *all[] = {t, held[0], held[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        weft_task_free(all[i]);
+    CHECK_INT(weft_executor_free(x), ==, 0);
+    CHECK_INT(q.closed, ==, 1);
+    place_free(&looper);
+}
+
+TEST(a_table_closed_without_drain_still_continues_its_tasks)
+{
+    struct place looper = place_new(LOOPER);
+    struct queue q = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct gate g = {0};
+    weft_task *held = start_on(looper.x, passes_as_task, &g), *two[] = {held, held};
+    weft_executor_ops ops = {.size = sizeof ops, .execute = queue_execute, .close = queue_close};
+    weft_executor *x = NULL;
+    CHECK_INT(weft_executor_new(&x, &ops, &q), ==, 0);
+    weft_task *t = start_on(x, awaits_both, two);
+    run_queued(&q);
+    CHECK_INT(weft_executor_close(x, false), ==, 0); /* cancels the task, which is to continue in the table */
+    CHECK_INT(seen(&q.queued), ==, 1);
+    CHECK_INT(q.closed, ==, 0);
+    run_queued(&q);
+    CHECK_INT(q.closed, ==, 1);
+    CHECK_INT(weft_task_await(t, NULL, WEFT_NOW), ==, -ECANCELED);
+    put(&g.open, 1);
+    CHECK_INT(ends(held), ==, 0);
+    weft_task_free(t);
+    weft_task_free(held);
+    CHECK_INT(weft_executor_free(x), ==, 0);
+    place_free(&looper);
+}
+
+TEST(invalid_arguments_return_einval)
 {
     weft_executor *x = NULL;
     weft_executor_ops ops = own_ops;
@@ -333,5 +437,6 @@ TESTS(task_executor, a_function_runs_once_on_every_kind, a_closed_executor_refus
       close_with_drain_lets_queued_functions_run, close_without_drain_drops_queued_functions,
       join_inside_the_executor_is_edeadlk, an_executor_freed_in_its_own_function_releases_itself,
       a_looper_runs_functions_in_order_on_one_thread, a_join_in_a_fiber_lets_only_the_fiber_wait,
-      an_own_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
-      arguments_that_cannot_be_are_einval)
+      a_programs_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
+      a_table_is_closed_after_the_last_continuation_of_its_tasks,
+      a_table_closed_without_drain_still_continues_its_tasks, invalid_arguments_return_einval)

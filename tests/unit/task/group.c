@@ -173,7 +173,7 @@ TEST(tasks_that_have_ended_count_at_once)
     crew_end(&c);
 }
 
-TEST(groups_that_cannot_be_are_einval)
+TEST(invalid_groups_return_einval)
 {
     weft_task *none[] = {NULL};
     CHECK_INT(weft_task_all(NULL, 0, WEFT_FOREVER), ==, 0);
@@ -185,4 +185,4 @@ TEST(groups_that_cannot_be_are_einval)
 
 TESTS(task_group, all_waits_for_every_task, all_returns_the_first_failure, any_returns_the_first_success,
       any_returns_the_last_failure_if_all_fail, race_returns_the_first_to_end, tasks_that_have_ended_count_at_once,
-      groups_that_cannot_be_are_einval)
+      invalid_groups_return_einval)

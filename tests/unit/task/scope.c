@@ -19,7 +19,7 @@ IN_A_SCOPE_FIBER(wait_returns_0_when_all_children_have_succeeded)
     return arg;
 }
 
-IN_A_SCOPE_FIBER(the_first_failure_cancels_the_other_children_and_is_what_wait_returns)
+IN_A_SCOPE_FIBER(the_first_failure_cancels_the_other_children_and_wait_returns_it)
 {
     int ended = 0;
     weft_scope s;
@@ -441,7 +441,7 @@ TEST(a_plain_thread_cannot_open_a_scope)
 }
 
 TESTS(scope, wait_returns_0_when_all_children_have_succeeded,
-      the_first_failure_cancels_the_other_children_and_is_what_wait_returns,
+      the_first_failure_cancels_the_other_children_and_wait_returns_it,
       a_failure_cancels_the_waits_of_the_body_until_the_close, close_cancels_and_joins_the_children_that_are_left,
       a_deadline_cancels_the_children_and_the_body_and_is_etimedout_at_the_boundary,
       a_scope_whose_deadline_has_passed_is_cancelled_from_its_start, a_deadline_that_is_not_reached_leaves_no_timer,

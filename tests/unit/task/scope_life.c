@@ -186,7 +186,7 @@ IN_A_SCOPE_FIBER(a_scope_that_was_opened_in_a_shield_is_sheltered)
     return arg;
 }
 
-IN_A_SCOPE_FIBER(a_cancel_inside_of_the_shield_reaches_scopes_that_were_opened_there)
+IN_A_SCOPE_FIBER(a_cancel_inside_the_shield_reaches_scopes_that_were_opened_there)
 {
     weft_scope s, inner;
     int ended_ones = 0;
@@ -524,7 +524,7 @@ TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_th
       weft_scope_panics_if_it_cannot_open, a_fiber_that_ends_with_a_scope_open_panics_and_names_where_it_was_opened,
       handlers_run_in_reverse_order_at_the_close_or_at_the_fibers_end_and_may_wait, a_plain_thread_has_no_handlers,
       a_scope_that_was_opened_in_a_shield_is_sheltered,
-      a_cancel_inside_of_the_shield_reaches_scopes_that_were_opened_there,
+      a_cancel_inside_the_shield_reaches_scopes_that_were_opened_there,
       close_names_after_a_second_the_children_that_ignore_their_cancel, close_names_tasks_that_ignore_their_cancel,
       no_offloaded_call_outlives_the_scope_of_its_caller, close_says_that_an_offloaded_call_cannot_be_interrupted,
       on_a_shared_stack_a_scope_is_on_the_heap, in_the_child_of_a_fork_scopes_hold_no_children,

@@ -395,7 +395,7 @@ TEST(an_owned_executor_is_freed_with_its_task)
     AWAIT(count_threads() == threads);
 }
 
-TEST(arguments_that_cannot_be_are_einval)
+TEST(invalid_arguments_return_einval)
 {
     weft_task *t = NULL;
     void *value;
@@ -427,4 +427,4 @@ TESTS(task_task, every_await_reads_the_value, a_task_of_a_looper_is_always_on_it
       a_task_without_executor_is_a_fiber_or_has_a_thread, a_value_is_taken_once, a_value_that_nobody_took_is_destroyed,
       a_failed_task_has_a_code_and_a_message, a_task_that_passes_a_failure_on_keeps_the_chain,
       a_failure_that_nobody_looked_at_is_reported, an_owned_executor_is_freed_with_its_task,
-      arguments_that_cannot_be_are_einval)
+      invalid_arguments_return_einval)
