@@ -94,6 +94,12 @@ bool wf_fork_lost(const struct wf_sleeper *who)
     return false; /* else its phase says that it waits for nothing */
 }
 
+bool wf_fork_has_lost(const weft_fiber *f)
+{
+    wf_fork_bury();
+    return wf_load(&f->join) == WF_JOIN_LOST;
+}
+
 /* ---- schedulers ---- */
 
 static void forget_drivers(weft_sched *s)

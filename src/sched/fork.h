@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "fiber/sleeper.h"
 
+struct weft_fiber;
 struct weft_sched;
 
 /* Schedulers that a fork has to see to: from weft_sched_new to weft_sched_free. */
@@ -35,5 +36,8 @@ static inline uint32_t wf_thread_bits(void)
 
 /* In the child of a fork: whether it is a thread that does not exist here. A lost fiber waits for nothing when it returns. */
 WF_COLD bool wf_fork_lost(const struct wf_sleeper *who);
+
+/* In the child of a fork: whether f, which has not ended, is lost. Its locks are then not to be taken. */
+WF_COLD bool wf_fork_has_lost(const struct weft_fiber *f);
 
 #endif

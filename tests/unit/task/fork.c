@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 
 #include "base/sanitizer.h"
+#include "sched/family.h"
+#include "task/scope.h"
+#include "task/task.h"
 #include "unit/task/places.h"
 
 #if WF_TSAN
@@ -277,7 +280,119 @@ TEST(a_task_that_forked_is_nobodys_child)
     in_a_fiber(1, forks_below_its_scope, &f);
 }
 
+/* ---- what the parent has, and the child must not wait for ---- */
+
+enum { CHILD_SECONDS = 10 }; /* a child that hangs is killed */
+
+/* Lets the fibers of the only worker run, if one is ready that should not be. */
+static void let_others_run(void)
+{
+    for (int i = 0; i < 10; i++)
+        weft_yield();
+}
+
+struct siblings {
+    weft_scope scope;
+    void (*in_child)(weft_scope *s);
+    bool locked; /* the lock of the owner's family is held at the fork */
+    int woken;
+};
+
+static int counts_wakes(void *arg)
+{
+    struct siblings *all = arg;
+    int rc = weft_sleep(3600 * WEFT_SEC);
+    more(&all->woken);
+    return rc;
+}
+
+static int forks_among_siblings(void *arg)
+{
+    struct siblings *all = arg;
+    struct wf_lock *lock = &wf_extra_of(wf_scope_of(&all->scope)->owner)->lock;
+    if (all->locked)
+        wf_lock(lock);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        all->in_child(&all->scope);
+        let_others_run();
+        CHECK_INT(all->woken, ==, 0);
+        _exit(test_has_failed());
+    }
+    if (all->locked)
+        wf_unlock(lock);
+    CHECK_INT(status_of(child), ==, 0);
+    return 0;
+}
+
+static void *opens_for_siblings(void *arg)
+{
+    struct siblings *all = arg;
+    CHECK_INT(weft_scope_open(&all->scope, NULL), ==, 0);
+    CHECK_INT(weft_scope_go(&all->scope, counts_wakes, all), ==, 0);
+    weft_yield(); /* it sleeps */
+    CHECK_INT(weft_scope_go(&all->scope, forks_among_siblings, all), ==, 0);
+    weft_yield();
+    CHECK_INT(all->woken, ==, 0);
+    CHECK_INT(weft_scope_close(&all->scope), ==, 0);
+    CHECK_INT(all->woken, ==, 1);
+    return NULL;
+}
+
+static int returns_zero(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void uses_a_lost_scope(weft_scope *s)
+{
+    weft_scope_tally tally = {.size = sizeof tally};
+    weft_failure failure;
+    weft_task *t = NULL;
+    CHECK_INT(weft_scope_cancel(s, 0, NULL), ==, -ESRCH);
+    CHECK_INT(weft_scope_stop(s, 0), ==, -ESRCH);
+    CHECK_INT(weft_scope_stop(s, WEFT_MS), ==, -ESRCH);
+    CHECK_INT(weft_scope_counts(s, &tally), ==, -ESRCH);
+    CHECK_INT(weft_scope_failures(s, &failure, 1), ==, -ESRCH);
+    CHECK_INT(weft_scope_go(s, returns_zero, NULL), ==, -EPERM);
+    CHECK_INT(weft_scope_try_go(s, returns_zero, NULL), ==, -EPERM);
+    CHECK_INT(weft_task_start(&t, returns_arg, NULL, &(weft_task_opts){.scope = s}), ==, -EPERM);
+    CHECK_INT(weft_scope_wait(s), ==, -EPERM);
+    CHECK_INT(weft_scope_close(s), ==, -EPERM);
+}
+
+TEST(a_scope_whose_owner_is_in_the_parent_cannot_be_cancelled_or_counted)
+{
+    SKIP_UNDER_TSAN();
+    struct siblings all = {.in_child = uses_a_lost_scope};
+    in_a_fiber(1, opens_for_siblings, &all);
+}
+
+TEST(a_scope_whose_owner_is_in_the_parent_is_not_locked)
+{
+    SKIP_UNDER_TSAN();
+    struct siblings all = {.in_child = uses_a_lost_scope, .locked = true};
+    in_a_fiber(1, opens_for_siblings, &all);
+}
+
+static void walks_a_lost_scope(weft_scope *s)
+{
+    struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, -ECANCELED, NULL);
+    wf_scope_cancel(wf_scope_of(s), &why);
+}
+
+TEST(a_cancel_wakes_no_fiber_of_the_parent)
+{
+    SKIP_UNDER_TSAN();
+    struct siblings all = {.in_child = walks_a_lost_scope};
+    in_a_fiber(1, opens_for_siblings, &all);
+}
+
 TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in_the_child,
       a_child_forked_by_a_task_ends_when_the_task_returns, a_fiber_that_is_a_task_may_fork,
       a_task_that_forked_goes_on_after_an_await, a_task_without_executor_may_fork_and_start_others,
-      a_function_on_noop_that_forks_leaves_other_tasks_behind, a_task_that_forked_is_nobodys_child)
+      a_function_on_noop_that_forks_leaves_other_tasks_behind, a_task_that_forked_is_nobodys_child,
+      a_scope_whose_owner_is_in_the_parent_cannot_be_cancelled_or_counted,
+      a_scope_whose_owner_is_in_the_parent_is_not_locked, a_cancel_wakes_no_fiber_of_the_parent)
