@@ -390,9 +390,185 @@ TEST(a_cancel_wakes_no_fiber_of_the_parent)
     in_a_fiber(1, opens_for_siblings, &all);
 }
 
+TEST(a_closed_executor_without_threads_is_over_in_the_child)
+{
+    SKIP_UNDER_TSAN();
+    for (enum kind k = NOOP; k <= SCHED; k += SCHED - NOOP) {
+        struct place p = place_new(k), looper = place_new(LOOPER);
+        struct gate g = {0};
+        weft_task *waiting = start_on(looper.x, passes_as_task, &g), *t = start_on(p.x, awaits_arg, waiting);
+        CHECK_INT(weft_executor_close(p.x, true), ==, 0);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(CHILD_SECONDS);
+            CHECK_INT(weft_executor_execute(p.x, counts_call, &g.begun), ==, -ESHUTDOWN);
+            CHECK_INT(weft_executor_join(p.x, WEFT_FOREVER), ==, 0);
+            CHECK_INT(weft_executor_free(p.x), ==, 0);
+            _exit(test_has_failed());
+        }
+        CHECK_INT(status_of(child), ==, 0);
+        put(&g.open, 1);
+        CHECK_INT(ends(t), ==, 0);
+        weft_task_free(t);
+        weft_task_free(waiting);
+        place_free(&p);
+        place_free(&looper);
+    }
+}
+
+TEST(an_executor_that_was_closed_without_drain_is_freed_in_the_child)
+{
+    SKIP_UNDER_TSAN();
+    struct place p = place_new(SCHED);
+    struct gate g = {0};
+    weft_task *t = start_on(p.x, passes_as_task, &g);
+    AWAIT(seen(&g.begun));
+    CHECK_INT(weft_executor_close(p.x, false), ==, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        CHECK_INT(weft_executor_free(p.x), ==, 0);
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(child), ==, 0);
+    put(&g.open, 1);
+    CHECK_INT(ends(t), ==, 0);
+    weft_task_free(t);
+    place_free(&p);
+}
+
+/* A program's own table: a queue that the test empties. */
+struct own {
+    struct {
+        void (*fn)(void *);
+        void *arg;
+    } queue[4];
+    unsigned queued;
+    int closes, joins;
+    struct gate *gate; /* holds up the close; NULL: none */
+};
+
+static int own_execute(void *self, void (*fn)(void *), void *arg)
+{
+    struct own *own = self;
+    own->queue[own->queued].fn = fn;
+    own->queue[own->queued++].arg = arg;
+    return 0;
+}
+
+static void own_close(void *self)
+{
+    struct own *own = self;
+    if (own->gate)
+        passes(own->gate);
+    own->closes++;
+}
+
+static int own_join(void *self, weft_time deadline)
+{
+    struct own *own = self;
+    (void)deadline;
+    own->joins++;
+    return own->closes == 1 || own->gate ? 0 : -EPROTO;
+}
+
+static void own_call(struct own *own, unsigned i)
+{
+    own->queue[i].fn(own->queue[i].arg);
+}
+
+static weft_executor *own_new(struct own *own)
+{
+    static const weft_executor_ops ops = {
+        .size = sizeof ops, .execute = own_execute, .close = own_close, .join = own_join};
+    weft_executor *x = NULL;
+    CHECK_INT(weft_executor_new(&x, &ops, own), ==, 0);
+    return x;
+}
+
+TEST(a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_the_parent)
+{
+    struct own own = {.closes = 0};
+    weft_executor *x = own_new(&own);
+    int calls = 0;
+    CHECK_INT(weft_executor_execute(x, counts_call, &calls), ==, 0);
+    CHECK_INT(weft_executor_close(x, false), ==, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        CHECK_INT(own.closes, ==, 0); /* a fork calls no function of the program */
+        CHECK_INT(weft_executor_free(x), ==, 0);
+        CHECK_INT(own.closes, ==, 1);
+        CHECK_INT(own.joins, ==, 1);
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(child), ==, 0);
+    own_call(&own, 0);
+    CHECK_INT(calls, ==, 0);
+    CHECK_INT(own.closes, ==, 1);
+    CHECK_INT(weft_executor_free(x), ==, 0);
+}
+
+static void *frees_executor(void *arg)
+{
+    CHECK_INT(weft_executor_free(arg), ==, 0);
+    return NULL;
+}
+
+TEST(an_executor_that_a_thread_of_the_parent_is_closing_is_over_in_the_child)
+{
+    struct gate g = {0};
+    struct own own = {.gate = &g};
+    weft_executor *x = own_new(&own);
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, frees_executor, x), ==, 0);
+    AWAIT(seen(&g.begun));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        CHECK_INT(weft_executor_join(x, WEFT_FOREVER), ==, 0);
+        CHECK_INT(own.joins, ==, 1);
+        CHECK_INT(g.begun, ==, 1); /* it is not closed twice */
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(child), ==, 0);
+    put(&g.open, 1);
+    pthread_join(thread, NULL);
+}
+
+TEST(a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone)
+{
+    struct own own = {.closes = 0};
+    weft_executor *x = own_new(&own);
+    int calls = 0;
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(weft_executor_execute(x, counts_call, &calls), ==, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_INT(weft_executor_execute(x, counts_call, &calls), ==, 0);
+        own_call(&own, 1);
+        own_call(&own, 0);
+        CHECK_INT(weft_executor_close(x, true), ==, 0);
+        CHECK_INT(own.closes, ==, 0);
+        own_call(&own, 2);
+        CHECK_INT(own.closes, ==, 1);
+        CHECK_INT(weft_executor_free(x), ==, 0);
+        _exit(test_has_failed());
+    }
+    CHECK_INT(status_of(child), ==, 0);
+    own_call(&own, 0);
+    own_call(&own, 1);
+    CHECK_INT(weft_executor_free(x), ==, 0);
+}
+
 TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in_the_child,
       a_child_forked_by_a_task_ends_when_the_task_returns, a_fiber_that_is_a_task_may_fork,
       a_task_that_forked_goes_on_after_an_await, a_task_without_executor_may_fork_and_start_others,
       a_function_on_noop_that_forks_leaves_other_tasks_behind, a_task_that_forked_is_nobodys_child,
       a_scope_whose_owner_is_in_the_parent_cannot_be_cancelled_or_counted,
-      a_scope_whose_owner_is_in_the_parent_is_not_locked, a_cancel_wakes_no_fiber_of_the_parent)
+      a_scope_whose_owner_is_in_the_parent_is_not_locked, a_cancel_wakes_no_fiber_of_the_parent,
+      a_closed_executor_without_threads_is_over_in_the_child,
+      an_executor_that_was_closed_without_drain_is_freed_in_the_child,
+      a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_the_parent,
+      an_executor_that_a_thread_of_the_parent_is_closing_is_over_in_the_child,
+      a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone)
