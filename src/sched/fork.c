@@ -36,6 +36,7 @@ static struct wf_plain_once once;
 
 enum { BURIED, UNBURIED, UNDER_WAY };
 
+struct wf_lock wf_fork_shared_lock;
 static uint32_t burial;            /* atomic: what has been done about lost fibers */
 static const weft_fiber *survivor; /* const, but for a child that is alone: who forked, or NULL */
 

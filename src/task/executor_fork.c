@@ -42,8 +42,8 @@ static void forget(struct wf_work *work)
 /*
  * A closed executor has no work left, and the thread that would have closed its table is not here. If that thread had
  * begun, the table is not closed twice. A table without `close` is closed as it is. Every other table is closed by the
- * next weft_executor_free, or close without drain: `close` is a function of the program, which a fork must not call, and
- * which the program's `join` and `free` rely on.
+ * next weft_executor_free, or close without drain: `close` is a function of the program, so a fork must not call it,
+ * and the program's `join` and `free` rely on it.
  */
 static void settle_closed(weft_executor *x)
 {

@@ -17,8 +17,8 @@
 #include "task/scope.h"
 
 /*
- * The scope's owner; NULL: the scope is not open here. In the child of a fork an owner may be lost. Then the lock of its
- * family may be held by a thread of the parent, and the fibers and tasks below it are lost too.
+ * The scope's owner; NULL: the scope is not open here. In the child of a fork the owner may be lost. Then a thread of
+ * the parent may hold the lock of the owner's family for ever, and everything below the owner is lost too.
  */
 static weft_fiber *owner_of(weft_scope *s)
 {

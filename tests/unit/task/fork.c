@@ -6,6 +6,7 @@
 
 #include "base/sanitizer.h"
 #include "sched/family.h"
+#include "sched/fork.h"
 #include "task/scope.h"
 #include "task/task.h"
 #include "unit/task/places.h"
@@ -561,6 +562,178 @@ TEST(a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child
     CHECK_INT(weft_executor_free(x), ==, 0);
 }
 
+static void counts_value(void *value, void *arg)
+{
+    CHECK(value == ptr(7));
+    more(arg);
+}
+
+static void counts_error(const weft_error *error, void *arg)
+{
+    (void)error;
+    more(arg);
+}
+
+static weft_task *start_owning(weft_task_fn *fn, void *arg)
+{
+    weft_task *t = NULL;
+    weft_executor *x = NULL;
+    CHECK_INT(weft_executor_looper(&x, NULL, NULL, NULL), ==, 0);
+    CHECK_INT(weft_task_start(&t, fn, arg, &(weft_task_opts){.on = x, .owns_executor = true}), ==, 0);
+    return t;
+}
+
+static void uses_an_unfinished_task(weft_task *t)
+{
+    void *value = ptr(1);
+    weft_error error;
+    int calls = 0;
+    CHECK(weft_task_then(t, counts_value, &calls) == NULL);
+    CHECK(weft_task_catching(t, counts_error, &calls) == NULL);
+    CHECK(weft_task_finally(t, counts_call, &calls) == NULL);
+    CHECK_INT(weft_task_take(t, &value), ==, -EAGAIN);
+    CHECK_INT(weft_task_error(t, &error), ==, -EAGAIN);
+    CHECK_INT(weft_task_cancel(t), ==, -ESRCH);
+    CHECK_INT(weft_task_all(&t, 1, WEFT_FOREVER), ==, -ESRCH);
+    CHECK_INT(weft_task_race(&t, 1, WEFT_NOW), ==, -ESRCH);
+    weft_task_free(t);
+    CHECK_INT(calls, ==, 0);
+}
+
+TEST(an_unfinished_task_of_the_parent_takes_no_callbacks_and_is_not_locked)
+{
+    SKIP_UNDER_TSAN();
+    struct gate g = {0};
+    weft_task *t = start_owning(passes_as_task, &g);
+    AWAIT(seen(&g.begun));
+    wf_lock(&t->lock); /* as another thread may */
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        uses_an_unfinished_task(t);
+        _exit(test_has_failed());
+    }
+    wf_unlock(&t->lock);
+    CHECK_INT(status_of(child), ==, 0);
+    put(&g.open, 1);
+    CHECK_INT(ends(t), ==, 0);
+    weft_task_free(t);
+}
+
+static void uses_ended_tasks(weft_task *t[2])
+{
+    void *value = NULL;
+    int calls = 0;
+    CHECK(weft_task_then(t[0], counts_value, &calls) == t[0]);
+    CHECK(weft_task_catching(t[0], counts_error, &calls) == t[0]);
+    CHECK(weft_task_finally(t[0], counts_call, &calls) == t[0]);
+    CHECK_INT(calls, ==, 2);
+    CHECK_INT(weft_task_all(t, 2, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_task_any(t, 2, WEFT_FOREVER), ==, 0);
+    CHECK_INT(weft_task_race(t, 2, WEFT_NOW), ==, 0);
+    CHECK_INT(weft_task_take(t[1], &value), ==, 0);
+    CHECK(value == ptr(7));
+    CHECK_INT(weft_task_take(t[1], &value), ==, -EALREADY);
+    weft_task_free(t[0]);
+    weft_task_free(t[1]);
+}
+
+TEST(an_ended_task_of_the_parent_can_be_used_though_its_lock_was_held)
+{
+    SKIP_UNDER_TSAN();
+    weft_task *t[2];
+    for (int i = 0; i < 2; i++) {
+        t[i] = start_owning(returns_arg, ptr(7));
+        CHECK_INT(ends(t[i]), ==, 0);
+        wf_lock(&t[i]->lock);
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        wf_lock(wf_fork_lock(&t[0]->lock, t[0]->forks));
+        child = fork();
+        if (child == 0) {
+            alarm(CHILD_SECONDS);
+            uses_ended_tasks(t);
+            _exit(test_has_failed());
+        }
+        wf_unlock(wf_fork_lock(&t[0]->lock, t[0]->forks));
+        CHECK_INT(status_of(child), ==, 0);
+        uses_ended_tasks(t);
+        _exit(test_has_failed());
+    }
+    for (int i = 0; i < 2; i++)
+        wf_unlock(&t[i]->lock);
+    CHECK_INT(status_of(child), ==, 0);
+    for (int i = 0; i < 2; i++)
+        weft_task_free(t[i]);
+}
+
+/* A fiber F cancels a task whose fiber has a task on noop below it. That one goes on in the cancel, and forks there. */
+struct cancelled {
+    struct place noop;
+    weft_task *outer, *waiting;
+    struct gate g;
+    pid_t child;
+};
+
+static int forks_when_cancelled(void *arg, void **value)
+{
+    struct cancelled *c = arg;
+    (void)value;
+    CHECK_INT(weft_task_await(c->waiting, NULL, WEFT_FOREVER), ==, -ECANCELED);
+    wf_lock(&c->outer->lock); /* as another thread may */
+    c->child = fork();
+    if (c->child == 0)
+        alarm(CHILD_SECONDS);
+    else
+        wf_unlock(&c->outer->lock);
+    return 0;
+}
+
+static int has_a_task_below(void *arg, void **value)
+{
+    struct cancelled *c = arg;
+    weft_task *t = NULL;
+    weft_scope s;
+    (void)value;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    CHECK_INT(weft_task_start(&t, forks_when_cancelled, c, &(weft_task_opts){.on = c->noop.x, .scope = &s}), ==, 0);
+    CHECK_INT(weft_sleep(3600 * WEFT_SEC), ==, -ECANCELED);
+    CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+    weft_task_free(t);
+    return 0;
+}
+
+static void *cancels_above_a_fork(void *arg)
+{
+    struct cancelled *c = arg;
+    struct place looper = place_new(LOOPER);
+    c->noop = place_new(NOOP);
+    c->waiting = start_on(looper.x, passes_as_task, &c->g);
+    c->outer = start_on(NULL, has_a_task_below, c);
+    weft_yield(); /* it sleeps */
+    CHECK_INT(weft_task_cancel(c->outer), ==, 0);
+    if (c->child == 0)
+        _exit(test_has_failed());
+    CHECK_INT(status_of(c->child), ==, 0);
+    CHECK_INT(ends(c->outer), ==, 0);
+    put(&c->g.open, 1);
+    CHECK_INT(ends(c->waiting), ==, 0);
+    weft_task_free(c->outer);
+    weft_task_free(c->waiting);
+    place_free(&c->noop);
+    place_free(&looper);
+    return NULL;
+}
+
+TEST(a_cancel_of_a_task_returns_in_the_child_too_when_a_task_below_forks)
+{
+    SKIP_UNDER_TSAN();
+    struct cancelled c = {.child = -1};
+    in_a_fiber(1, cancels_above_a_fork, &c);
+}
+
 TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in_the_child,
       a_child_forked_by_a_task_ends_when_the_task_returns, a_fiber_that_is_a_task_may_fork,
       a_task_that_forked_goes_on_after_an_await, a_task_without_executor_may_fork_and_start_others,
@@ -571,4 +744,7 @@ TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in
       an_executor_that_was_closed_without_drain_is_freed_in_the_child,
       a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_the_parent,
       an_executor_that_a_thread_of_the_parent_is_closing_is_over_in_the_child,
-      a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone)
+      a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone,
+      an_unfinished_task_of_the_parent_takes_no_callbacks_and_is_not_locked,
+      an_ended_task_of_the_parent_can_be_used_though_its_lock_was_held,
+      a_cancel_of_a_task_returns_in_the_child_too_when_a_task_below_forks)
