@@ -46,7 +46,9 @@
  * is as big as at its start. The first scope of a fiber allocates a small record for the fiber; later scopes use the
  * same record. A scope in which children have failed keeps a list of the first failures until it is closed.
  *
- * In the child of a fork, the scopes of the fiber that forked are open and hold no children.
+ * In the child of a fork, the scopes of the fiber that forked are open and hold no children. The scopes of other fibers
+ * exist only in the parent: weft_scope_cancel, weft_scope_stop, weft_scope_counts and weft_scope_failures return -ESRCH
+ * for them.
  *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */

@@ -36,7 +36,7 @@
  * text of weft_strerror.
  *
  * fork(2): in the child the task that forked goes on. Other tasks that had not ended never end there: for these, await
- * returns -ESRCH.
+ * returns -ESRCH, and weft_task_then, weft_task_catching and weft_task_finally add nothing and return NULL.
  *
  * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
  */
@@ -158,8 +158,8 @@ WEFT_API int weft_fail(int code, const char *format, ...) __attribute__((format(
  * cancel or free any task, its own included. It should not wait for long, because every await of the task waits for it
  * too. The callbacks of a cancelled task run inside that task, so their waits return -ECANCELED.
  *
- * Returns: t, so that calls can be chained; NULL if there was no memory (the first two callbacks need none), or if t or
- *          fn is NULL
+ * Returns: t, so that calls can be chained; NULL if there was no memory (the first two callbacks need none), if t or fn
+ *          is NULL, or if the task was in the parent of a fork and had not ended
  * Context: fiber | any thread
  * Blocks:  never, except in fn if the task has ended already
  * Owns:    nothing; arg is lent to fn

@@ -36,6 +36,7 @@ static struct wf_plain_once once;
 
 enum { BURIED, UNBURIED, UNDER_WAY };
 
+struct wf_lock wf_fork_shared_lock;
 static uint32_t burial;            /* atomic: what has been done about lost fibers */
 static const weft_fiber *survivor; /* const, but for a child that is alone: who forked, or NULL */
 
@@ -92,6 +93,12 @@ bool wf_fork_lost(const struct wf_sleeper *who)
         return (wf_load(&who->bits) & ~(uint32_t)WF_CANCEL) != wf_thread_bits();
     wf_fork_bury();
     return false; /* else its phase says that it waits for nothing */
+}
+
+bool wf_fork_has_lost(const weft_fiber *f)
+{
+    wf_fork_bury();
+    return wf_load(&f->join) == WF_JOIN_LOST;
 }
 
 /* ---- schedulers ---- */

@@ -9,8 +9,10 @@
 
 #include "base/compiler.h"
 #include "base/fork.h"
+#include "base/lock.h"
 #include "fiber/sleeper.h"
 
+struct weft_fiber;
 struct weft_sched;
 
 /* Schedulers that a fork has to see to: from weft_sched_new to weft_sched_free. */
@@ -35,5 +37,21 @@ static inline uint32_t wf_thread_bits(void)
 
 /* In the child of a fork: whether it is a thread that does not exist here. A lost fiber waits for nothing when it returns. */
 WF_COLD bool wf_fork_lost(const struct wf_sleeper *who);
+
+/* In the child of a fork: whether f, which has not ended, is lost. Its locks are then not to be taken. */
+WF_COLD bool wf_fork_has_lost(const struct weft_fiber *f);
+
+extern WF_HIDDEN struct wf_lock wf_fork_shared_lock; /* see wf_fork_lock. wf_task_in_child frees it */
+
+/*
+ * The lock to take for an object that was made when wf_forks was `forks`. In the child of a fork, a thread of the
+ * parent may hold the object's own lock for ever. So there all objects of the parent share one lock. Nobody holds two
+ * locks that this function returns.
+ */
+
+static inline struct wf_lock *wf_fork_lock(struct wf_lock *own, uint32_t forks)
+{
+    return wf_likely(forks == wf_forks) ? own : &wf_fork_shared_lock;
+}
 
 #endif

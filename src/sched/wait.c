@@ -87,6 +87,8 @@ bool wf_cancel_point_here_slow(struct wf_thread *t, weft_time deadline)
 
 bool wf_settle_cancelled(struct wf_sleeper *who)
 {
+    if (wf_unlikely(wf_forks != 0) && wf_fork_lost(who))
+        return false;
     uint32_t phase = wf_load(&who->phase);
     do {
         if (phase != WF_WAITING && phase != WF_PARKED)

@@ -3,6 +3,7 @@
  */
 #include "base/errno.h"
 #include "base/sys.h"
+#include "sched/fork.h"
 #include "sched/slice.h"
 #include "task/task.h"
 
@@ -45,15 +46,18 @@ static weft_task *add(weft_task *t, const struct wf_callback *c)
 {
     struct wf_callback *more = NULL;
     wf_slice_here();
+    struct wf_lock *lock = wf_fork_lock(&t->lock, t->forks);
+    if (wf_unlikely(lock != &t->lock) && !wf_task_has_ended(t))
+        return NULL; /* it never ends here */
     for (;;) {
-        wf_lock(&t->lock);
+        wf_lock(lock);
         bool has_ended = wf_load(&t->state) == WF_TASK_ENDED, fits = more || has_room(t);
         if (!has_ended && fits) {
             append(t, c, more);
-            wf_unlock(&t->lock);
+            wf_unlock(lock);
             return t;
         }
-        wf_unlock(&t->lock);
+        wf_unlock(lock);
         if (has_ended)
             break;
         more = wf_sys_malloc(sizeof *more);

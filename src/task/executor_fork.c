@@ -3,7 +3,8 @@
  *
  * In the child, executors with threads are lost: they count as closed, and no call takes their locks. The other
  * executors go on. Threads that do not exist in the child may have held their locks, so the locks are reset. The works
- * of such threads are forgotten.
+ * of such threads are forgotten. A closed executor that has no other works is then over; settle_closed says who closes
+ * its table.
  */
 #include "base/plain.h"
 #include "task/executor.h"
@@ -28,14 +29,41 @@ static bool is_of(struct wf_flow *flow, const void *work)
     return (const char *)flow == (const char *)work + ((const struct wf_work *)work)->kind->flow;
 }
 
+/*
+ * A program's own table may still call the work in the child. Its end then changes no list of the executor. Fibers of a
+ * scheduler never do, and there may be many: writing to each would copy their memory for the child.
+ */
+static void forget(struct wf_work *work)
+{
+    work->next = NULL;
+    work->link = &work->next;
+}
+
+/*
+ * A closed executor has no work left, and the thread that would have closed its table is not here. If that thread had
+ * begun, the table is not closed twice. A table without `close` is closed as it is. Every other table is closed by the
+ * next weft_executor_free, or close without drain: `close` is a function of the program, so a fork must not call it,
+ * and the program's `join` and `free` rely on it.
+ */
+static void settle_closed(weft_executor *x)
+{
+    if (x->table_closed || !x->ops.close)
+        x->table_closed = x->over = true;
+    else
+        x->dropped = false; /* else those two calls would find that there is nothing to do */
+}
+
 /* Keeps only the works that the forking thread is inside. */
 static void begin_anew(weft_executor *x)
 {
     struct wf_work *next, **end = &x->works;
     for (struct wf_work *work = x->works; work; work = next) {
         next = work->next;
-        if (!wf_flow_find(is_of, work))
+        if (!wf_flow_find(is_of, work)) {
+            if (!x->is_sched)
+                forget(work);
             continue;
+        }
         *end = work;
         work->link = end;
         end = &work->next;
@@ -44,6 +72,8 @@ static void begin_anew(weft_executor *x)
     x->lock = (struct wf_lock){0};
     x->joiners = (struct wf_waiters){NULL, NULL};
     x->forks = wf_forks;
+    if (x->closed && !x->works)
+        settle_closed(x);
 }
 
 static void in_child(void)

@@ -7,6 +7,7 @@
  */
 #include "base/errno.h"
 #include "base/sys.h"
+#include "sched/fork.h"
 #include "sched/slice.h"
 #include "task/task.h"
 
@@ -75,13 +76,14 @@ void wf_group_ready(struct wf_waiter *member, struct wf_later *later)
 static bool link_member(struct group *g, struct member *m, bool waits)
 {
     weft_task *t = m->task;
-    wf_lock(&t->lock);
+    struct wf_lock *lock = wf_fork_lock(&t->lock, t->forks);
+    wf_lock(lock);
     bool has_ended = wf_load(&t->state) == WF_TASK_ENDED;
     if (!has_ended && waits) {
         m->node.index = WF_AWAITS_GROUP;
         wf_waiters_add(&t->waiters, &m->node, NULL);
     }
-    wf_unlock(&t->lock);
+    wf_unlock(lock);
     return !has_ended || !note(g, m, t->code);
 }
 
@@ -102,9 +104,10 @@ static void unlink_all(struct wf_await *a)
     struct group *g = (struct group *)a;
     for (size_t i = 0; i < g->count; i++) {
         struct member *m = &g->members[i];
-        wf_lock(&m->task->lock);
+        struct wf_lock *lock = wf_fork_lock(&m->task->lock, m->task->forks);
+        wf_lock(lock);
         wf_waiters_remove(&m->task->waiters, &m->node);
-        wf_unlock(&m->task->lock);
+        wf_unlock(lock);
     }
 }
 

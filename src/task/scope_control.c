@@ -11,15 +11,20 @@
 #include "base/thread.h"
 #include "sched/failures.h"
 #include "sched/flow.h"
+#include "sched/fork.h"
 #include "sched/slice.h"
 #include "sched/timer.h"
 #include "sync/event.h"
 #include "task/scope.h"
 
-/* The scope's owner; NULL: it is not open. */
+/*
+ * The scope's owner; NULL: the scope is not open here. In the child of a fork the owner may be lost. Then a thread of
+ * the parent may hold the lock of the owner's family for ever, and everything below the owner is lost too.
+ */
 static weft_fiber *owner_of(weft_scope *s)
 {
-    return wf_load(&wf_scope_of(s)->owner);
+    weft_fiber *owner = wf_load(&wf_scope_of(s)->owner);
+    return wf_unlikely(wf_forks != 0) && owner && wf_fork_has_lost(owner) ? NULL : owner;
 }
 
 int weft_scope_cancel(weft_scope *s, int code, const char *text)

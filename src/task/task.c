@@ -126,13 +126,14 @@ static weft_executor *take_owned(weft_task *t, bool freed)
 {
     if (wf_likely(!t->owns))
         return NULL;
-    wf_lock(&t->lock);
+    struct wf_lock *lock = wf_fork_lock(&t->lock, t->forks);
+    wf_lock(lock);
     t->is_freed |= freed;
     bool is_mine = t->is_freed && wf_load(&t->state) == WF_TASK_ENDED; /* before the end its finisher takes it */
     weft_executor *owned = is_mine ? t->owned : NULL;
     if (is_mine)
         t->owned = NULL;
-    wf_unlock(&t->lock);
+    wf_unlock(lock);
     return owned;
 }
 
@@ -217,6 +218,8 @@ weft_fiber *wf_task_keep_fiber(weft_task *t)
 
 void wf_task_release_fiber(weft_task *t)
 {
+    if (wf_unlikely(t->forks != wf_forks))
+        return; /* a task that the cancel resumed has forked, and t is in the parent: its lock may be held for ever */
     wf_lock(&t->lock);
     t->cancellers -= t->cancellers > 0; /* 0 in the child of a fork that a task made while the caller cancelled it */
     wf_unlock(&t->lock);

@@ -11,6 +11,7 @@
 #include "base/errno.h"
 #include "base/sys.h"
 #include "coro/coro.h"
+#include "sched/fork.h"
 #include "sched/slice.h"
 #include "task/task.h"
 
@@ -235,7 +236,7 @@ static bool keep(struct wf_flow *flow, const void *arg)
 /* In the child of a fork: the tasks that the forking thread is inside go on. No other thread waits for anything. */
 void wf_task_in_child(void)
 {
-    rings = (struct wf_lock){0};
+    rings = wf_fork_shared_lock = (struct wf_lock){0};
     wf_flow_find(keep, NULL);
     wf_task_deadline_in_child();
 }
