@@ -381,7 +381,8 @@ TEST(a_scope_whose_owner_is_in_the_parent_is_not_locked)
 static void walks_a_lost_scope(weft_scope *s)
 {
     struct wf_cause why = wf_cause_here(WEFT_CAUSE_CALL, -ECANCELED, NULL);
-    wf_scope_cancel(wf_scope_of(s), &why);
+    struct wf_later later = {0};
+    wf_scope_cancel(wf_scope_of(s), &why, &later);
 }
 
 TEST(a_cancel_wakes_no_fiber_of_the_parent)
