@@ -526,6 +526,6 @@ TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_th
       a_scope_that_was_opened_in_a_shield_is_sheltered,
       a_cancel_inside_the_shield_reaches_scopes_that_were_opened_there,
       close_names_after_a_second_the_children_that_ignore_their_cancel, close_names_tasks_that_ignore_their_cancel,
-      no_offloaded_call_outlives_the_scope_of_its_caller, close_says_that_an_offloaded_call_cannot_be_interrupted,
-      on_a_shared_stack_a_scope_is_on_the_heap, in_the_child_of_a_fork_scopes_hold_no_children,
-      a_child_that_forks_is_nobodys_child_there, without_memory_nothing_is_lost_or_leaked)
+      close_says_that_an_offloaded_call_cannot_be_interrupted, on_a_shared_stack_a_scope_is_on_the_heap,
+      in_the_child_of_a_fork_scopes_hold_no_children, a_child_that_forks_is_nobodys_child_there,
+      without_memory_nothing_is_lost_or_leaked, no_offloaded_call_outlives_the_scope_of_its_caller)
