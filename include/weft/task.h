@@ -188,7 +188,8 @@ WEFT_API weft_task *weft_task_catching(weft_task *t, void (*fn)(const weft_error
 WEFT_API weft_task *weft_task_finally(weft_task *t, void (*fn)(void *arg), void *arg);
 
 /**
- * Waits until all of n tasks have succeeded, or one has failed. The others are left alone.
+ * Waits until all of n tasks have succeeded, or one has failed. The others are left alone. Inside a callback of one of
+ * the tasks, that task counts as ended.
  *
  * Returns: 0, the code of the first task to fail; -ETIMEDOUT, -EAGAIN, -ECANCELED, -EDEADLK and -ESRCH as
  *          weft_task_await; -ENOMEM, -EINVAL a task is NULL, or there is no array
@@ -199,7 +200,7 @@ WEFT_API weft_task *weft_task_finally(weft_task *t, void (*fn)(void *arg), void 
 WEFT_API int weft_task_all(weft_task **tasks, size_t n, weft_time deadline);
 
 /**
- * Waits until one of n tasks has succeeded, or all have failed. The others are left alone.
+ * Waits until one of n tasks has succeeded, or all have failed. The rest is as for weft_task_all.
  *
  * Returns: the index of the first task to succeed; the code of the last task to fail, if all have; -EINVAL also for
  *          n 0; else as weft_task_all
@@ -210,7 +211,7 @@ WEFT_API int weft_task_all(weft_task **tasks, size_t n, weft_time deadline);
 WEFT_API int weft_task_any(weft_task **tasks, size_t n, weft_time deadline);
 
 /**
- * Waits until one of n tasks has ended. The others are left alone.
+ * Waits until one of n tasks has ended. The rest is as for weft_task_all.
  *
  * Returns: the index of the first task to end, in success or failure; -EINVAL also for n 0; else as weft_task_all
  * Context: task | fiber | any thread
@@ -234,7 +235,9 @@ WEFT_API int weft_task_cancel(weft_task *t);
 /**
  * The calling task.
  *
- * Returns: the task, or NULL outside of tasks; valid until the task's function returns
+ * In a callback that runs before the task's awaits return, this is the task that has ended.
+ *
+ * Returns: the task, or NULL outside of tasks; valid until the task's function returns, in a callback until that returns
  * Context: task | fiber | any thread
  * Blocks:  never
  * Owns:    nothing

@@ -30,9 +30,17 @@ struct wf_flow *wf_flow_now(void)
 struct wf_flow *wf_flow_task(void)
 {
     struct wf_flow *flow = wf_flow_now();
-    while (flow && !flow->task)
+    while (flow && (!flow->task || flow->unrun))
         flow = flow->outer;
     return flow;
+}
+
+struct weft_task *wf_flow_current(void)
+{
+    const struct wf_flow *flow = wf_flow_now();
+    while (flow && !flow->task)
+        flow = flow->outer;
+    return flow ? flow->task : NULL;
 }
 
 struct weft_fiber *wf_flow_fiber(void)

@@ -32,9 +32,10 @@ struct wf_flow {
     struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
-    bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
-    uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
-    uint32_t stopping; /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
+    bool unrun;    /* const: its task never runs. Only callbacks of the task do, on a stack that is not the task's */
+    bool blocks;   /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
+    uint32_t deaf; /* how many calls under way keep its waits from being cancelled. owner: the flow */
+    uint32_t stopping;  /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
     uint32_t cancelled; /* atomic: set under the lock, after `cause` */
     struct wf_lock lock;
     struct wf_cause cause;      /* of the first cancel. guarded by: lock */
@@ -48,8 +49,11 @@ struct weft_coro *wf_flow_base(const struct wf_thread *t);
 /* The innermost flow of the caller, or NULL. */
 struct wf_flow *wf_flow_now(void);
 
-/* The innermost flow that is a task, or NULL. */
+/* The innermost flow that is a task, or NULL. The caller's stack is that task's, so a flow with `unrun` does not count. */
 struct wf_flow *wf_flow_task(void);
+
+/* The task that the caller works for, or NULL: the task of wf_flow_task, or the one whose callback the caller runs. */
+struct weft_task *wf_flow_current(void);
 
 /*
  * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber: the task leaves

@@ -18,6 +18,7 @@ struct member {
     struct wf_waiter node; /* guarded by: its task's lock */
     struct group *group;   /* const */
     weft_task *task;       /* const */
+    bool is_readable;      /* the caller runs callbacks of the task: it counts as ended. const once linked */
 };
 
 /* On the heap, because a fiber's stack may be copied away. */
@@ -76,7 +77,7 @@ static bool link_member(struct group *g, struct member *m, bool waits)
 {
     weft_task *t = m->task;
     wf_lock(&t->lock);
-    bool has_ended = wf_load(&t->state) == WF_TASK_ENDED;
+    bool has_ended = m->is_readable || wf_load(&t->state) == WF_TASK_ENDED;
     if (!has_ended && waits) {
         m->node.index = WF_AWAITS_GROUP;
         wf_waiters_add(&t->waiters, &m->node, NULL);
@@ -125,12 +126,14 @@ static int wait_blocked(struct group *g, weft_time deadline)
     return rc;
 }
 
-static int refused(const struct group *g, const struct wf_flow *flow)
+static int refused(struct group *g, const struct wf_flow *flow)
 {
     int rc = 0;
     for (size_t i = 0; i < g->count && rc == 0; i++) {
-        if (!wf_task_has_ended(g->members[i].task))
-            rc = wf_await_refused(flow, g->members[i].task);
+        struct member *m = &g->members[i];
+        m->is_readable = wf_task_is_readable(m->task); /* now: link_all may run on another stack */
+        if (!m->is_readable)
+            rc = wf_await_refused(flow, m->task);
     }
     return rc;
 }

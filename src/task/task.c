@@ -160,7 +160,7 @@ void wf_task_over(weft_task *t)
 
 void wf_task_end_unrun(weft_task *t, int code, struct wf_resumes *list)
 {
-    struct wf_flow flow = {.executor = t->work.on};
+    struct wf_flow flow = {.executor = t->work.on, .task = t, .unrun = true};
     wf_flow_enter(&flow);
     wf_task_finish(t, code, NULL);
     wf_flow_leave(&flow);
@@ -169,8 +169,7 @@ void wf_task_end_unrun(weft_task *t, int code, struct wf_resumes *list)
 
 weft_task *weft_task_current(void)
 {
-    const struct wf_flow *flow = wf_flow_task();
-    return flow ? flow->task : NULL;
+    return wf_flow_current();
 }
 
 /* Whether the caller may read the task's result. Called with the lock. */
