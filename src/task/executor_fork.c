@@ -16,10 +16,12 @@ static weft_executor *all; /* guarded by: lock */
 static void before(void)
 {
     wf_plain_lock(&lock);
+    wf_flow_fork_begin();
 }
 
 static void after(void)
 {
+    wf_flow_fork_end();
     wf_plain_unlock(&lock);
 }
 
@@ -48,6 +50,7 @@ static void begin_anew(weft_executor *x)
 
 static void in_child(void)
 {
+    wf_flow_fork_end();
     for (weft_executor *x = all; x; x = x->next_of_all) {
         if (!x->has_threads)
             begin_anew(x);
