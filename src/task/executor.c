@@ -8,6 +8,8 @@
 #include "base/errno.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "coro/coro.h"
+#include "sched/finish.h"
 #include "sched/slice.h"
 #include "task/task.h"
 
@@ -172,12 +174,8 @@ int wf_executor_begin(struct wf_work *work)
     wf_add(&x->refs, 1);
     wf_unlock(&x->lock);
     work->kind->hold(work); /* for the executor */
-    work->kind->hold(work); /* for this call: the work may be over before we look at it */
     int rc = x->ops.execute(x->self, begin, work);
-    if (rc < 0)
-        rc = refused(work, rc);
-    work->kind->let_go(work);
-    return rc < 0 ? rc : 0;
+    return rc < 0 ? refused(work, rc) : 0;
 }
 
 static void release_call(struct wf_work *work)
@@ -192,13 +190,38 @@ static void hold_call(struct wf_work *work)
     wf_add(&((struct call *)work)->refs, 1);
 }
 
+static void release_step(void *arg)
+{
+    release_call(arg);
+}
+
+/* Whether a function that the caller calls may end the calling fiber, by weft_hook_end. */
+static bool may_end_fiber(void)
+{
+    const struct wf_thread *t = wf_thread_now();
+    return t->fiber && t->current == t->fiber->coro;
+}
+
+static void end_call(void *arg)
+{
+    struct call *c = arg;
+    wf_flow_leave(&c->flow);
+    wf_executor_over(&c->work);
+}
+
 static void run_call(struct wf_work *work)
 {
     struct call *c = (struct call *)work;
     wf_flow_enter(&c->flow);
-    c->fn(c->arg);
-    wf_flow_leave(&c->flow);
-    wf_executor_over(work);
+    if (may_end_fiber()) {
+        struct wf_finish step;
+        wf_finish_begin(&step, end_call, c);
+        c->fn(c->arg);
+        wf_finish_end(&step);
+    } else {
+        c->fn(c->arg);
+        end_call(c);
+    }
 }
 
 static void nothing(struct wf_work *work)
@@ -226,8 +249,16 @@ int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
     if (!c)
         return -ENOMEM;
     *c = (struct call){.work = {.kind = &kind, .on = x}, .flow = {.executor = x}, .refs = 1, .fn = fn, .arg = arg};
-    int rc = wf_executor_begin(&c->work);
-    release_call(&c->work);
+    struct wf_finish step;
+    int rc;
+    if (may_end_fiber()) {
+        wf_finish_begin(&step, release_step, c);
+        rc = wf_executor_begin(&c->work);
+        wf_finish_end(&step);
+    } else {
+        rc = wf_executor_begin(&c->work);
+        release_call(&c->work);
+    }
     return rc;
 }
 

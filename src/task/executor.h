@@ -76,7 +76,10 @@ struct weft_executor {
 /* A table of the library: makes the executor, or releases self and returns -ENOMEM. */
 int wf_executor_make(weft_executor **out, const weft_executor_ops *ops, void *self, bool has_threads);
 
-/* Gives a work to its executor. A failure changes nothing. Returns 0 if a close dropped the work during the call. */
+/*
+ * Gives a work, which the caller holds, to its executor. A failure changes nothing. Returns 0 if a close dropped the work
+ * during the call. Does not return if the work is called at once and ends the calling fiber (weft_hook_end).
+ */
 int wf_executor_begin(struct wf_work *work);
 
 /* Asks the executor to call turn(work), for a work that has BEGUN. 0, or why it cannot. */

@@ -1,6 +1,8 @@
 /*
  * Executors: what all kinds have in common, and a program's own.
  */
+#include <weft/hook.h>
+
 #include "unit/task/places.h"
 
 TEST(a_function_runs_once_on_every_kind)
@@ -181,6 +183,39 @@ TEST(a_function_that_yields_out_of_its_coroutine_goes_with_it)
     pthread_join(new_thread(resumes_first, &g), NULL);
     resumes_again(&g);
     check_generator(&g);
+}
+
+static void ends_its_fiber(void *arg)
+{
+    weft_hook_end(arg);
+}
+
+static void *executes_the_end(void *arg)
+{
+    weft_executor_execute(arg, ends_its_fiber, arg);
+    return NULL;
+}
+
+static void *ends_fibers(void *arg)
+{
+    weft_executor *sched = NULL, *noop = NULL;
+    CHECK_INT(weft_executor_sched(&sched, weft_sched_current(), 0), ==, 0);
+    CHECK_INT(weft_executor_execute(sched, ends_its_fiber, NULL), ==, 0);
+    CHECK_INT(weft_executor_noop(&noop), ==, 0);
+    CHECK_PTR(ended(go(executes_the_end, noop)), ==, noop);
+    CHECK_INT(weft_executor_close(sched, true), ==, 0);
+    CHECK_INT(weft_executor_close(noop, true), ==, 0);
+    weft_time soon = weft_in(AWAIT_SECONDS * WEFT_SEC);
+    CHECK_INT(weft_executor_join(sched, soon), ==, 0);
+    CHECK_INT(weft_executor_join(noop, soon), ==, 0);
+    CHECK_INT(weft_executor_free(sched), ==, 0);
+    CHECK_INT(weft_executor_free(noop), ==, 0);
+    return arg;
+}
+
+TEST(a_function_that_ends_its_fiber_has_ended)
+{
+    in_a_fiber(1, ends_fibers, NULL);
 }
 
 static void frees_it(void *arg)
@@ -422,6 +457,7 @@ TEST(arguments_that_cannot_be_are_einval)
 TESTS(task_executor, a_function_runs_once_on_every_kind, a_closed_executor_refuses_functions_and_tasks,
       close_with_drain_lets_queued_functions_run, close_without_drain_drops_queued_functions,
       join_inside_the_executor_is_edeadlk, a_function_that_yields_out_of_its_coroutine_goes_with_it,
-      an_executor_freed_in_its_own_function_releases_itself, a_looper_runs_functions_in_order_on_one_thread,
-      a_join_in_a_fiber_lets_only_the_fiber_wait, an_own_table_is_closed_joined_and_freed_once,
-      a_table_is_closed_after_its_last_function, arguments_that_cannot_be_are_einval)
+      a_function_that_ends_its_fiber_has_ended, an_executor_freed_in_its_own_function_releases_itself,
+      a_looper_runs_functions_in_order_on_one_thread, a_join_in_a_fiber_lets_only_the_fiber_wait,
+      an_own_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
+      arguments_that_cannot_be_are_einval)
