@@ -122,6 +122,52 @@ TEST(a_task_that_continues_in_a_close_may_join_the_executor)
     place_free(&p);
 }
 
+/* A thread of an executor that takes its time to end, and two threads that join the executor. */
+struct slow_end {
+    weft_executor *x;
+    struct gate gate;
+    int early, returned;
+};
+
+static pthread_key_t slow_key;
+
+static void use_slow_key(void *arg)
+{
+    CHECK_INT(pthread_setspecific(slow_key, arg), ==, 0);
+}
+
+static void *joins_slow_end(void *arg)
+{
+    struct slow_end *e = arg;
+    CHECK_INT(weft_executor_join(e->x, WEFT_FOREVER), ==, 0);
+    if (!seen(&e->gate.ended))
+        more(&e->early);
+    more(&e->returned);
+    return arg;
+}
+
+TEST(every_join_waits_until_the_threads_are_gone)
+{
+    CHECK_INT(pthread_key_create(&slow_key, passes), ==, 0); /* the destructor holds up the thread's end */
+    for (enum kind k = THREAD; k <= LOOPER; k++) {
+        struct place p = place_new(k);
+        struct slow_end e = {.x = p.x};
+        CHECK_INT(weft_executor_execute(p.x, use_slow_key, &e.gate), ==, 0);
+        CHECK_INT(weft_executor_close(p.x, true), ==, 0);
+        AWAIT(seen(&e.gate.begun));
+        pthread_t joiners[2] = {new_thread(joins_slow_end, &e), new_thread(joins_slow_end, &e)};
+        weft_time soon = weft_in(20 * WEFT_MS); /* for a join that does not wait */
+        while (!seen(&e.returned) && weft_now().ns < soon.ns)
+            sched_yield();
+        put(&e.gate.open, 1);
+        for (int i = 0; i < 2; i++)
+            pthread_join(joiners[i], NULL);
+        CHECK_INT(e.early, ==, 0);
+        place_free(&p);
+    }
+    pthread_key_delete(slow_key);
+}
+
 TESTS(task_lifetime, a_task_on_noop_may_free_the_executor_of_the_task_that_it_awaited,
       a_dropped_task_frees_the_executor_that_it_owns, a_looper_may_be_freed_at_its_exit,
-      a_task_that_continues_in_a_close_may_join_the_executor)
+      a_task_that_continues_in_a_close_may_join_the_executor, every_join_waits_until_the_threads_are_gone)
