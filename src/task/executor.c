@@ -326,7 +326,7 @@ int weft_executor_close(weft_executor *x, bool drain)
     return 0;
 }
 
-/* Waits until the table is closed. */
+/* Waits until the table is closed. -EDEADLK: works are left that only the calling thread can run. */
 static int wait_until_over(weft_executor *x, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own);
@@ -335,6 +335,10 @@ static int wait_until_over(weft_executor *x, weft_time deadline)
         bool over = x->over;
         wf_unlock(&x->lock);
         return over ? 0 : -EAGAIN;
+    }
+    if (x->works && wf_needs_this_worker(x->sched)) {
+        wf_unlock(&x->lock);
+        return -EDEADLK;
     }
     wf_waiters_add(&x->joiners, &me->node, me);
     int rc = wf_wait_unlocking(me, "executor", &x->lock, deadline);
@@ -394,7 +398,7 @@ int weft_executor_free(weft_executor *x)
     if (!x)
         return 0;
     weft_executor_close(x, false);
-    join_deaf(x); /* fails inside the executor: then the thread that ends its last work releases it */
+    join_deaf(x); /* -EDEADLK: then the thread that ends its last work releases it */
     let_go(x);
     return 0;
 }

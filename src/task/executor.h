@@ -60,7 +60,7 @@ struct weft_executor {
     weft_executor_ops ops; /* const */
     void *self;            /* const */
     bool has_threads;      /* const: its threads do not exist in the child of a fork */
-    bool is_sched;         /* const: its works are fibers */
+    weft_sched *sched;     /* const: its works are fibers of this scheduler; NULL: they are no fibers */
     uint32_t refs;         /* atomic: counts the handle, each work, each call that waits for its end */
     uint32_t forks;        /* wf_forks when it was made. const, except in the child of a fork while it has one thread */
     struct wf_lock lock;
@@ -98,6 +98,16 @@ void wf_executor_abandon(weft_executor *x);
 static inline bool wf_executor_is_lost(const weft_executor *x)
 {
     return wf_unlikely(x->forks != wf_forks) && x->has_threads;
+}
+
+/*
+ * Whether only the calling thread could run fibers of s (NULL: false), and does not while it blocks: it is the only worker
+ * of s, and in no fiber. Only the address of s is used.
+ */
+static inline bool wf_needs_this_worker(const struct weft_sched *s)
+{
+    const struct wf_thread *me = wf_thread_now();
+    return s && !me->fiber && me->worker && me->worker->solo && me->worker->sched == s;
 }
 
 /* The executor of tasks that name none, where there is no scheduler: a thread for each turn. NULL: no memory. */

@@ -92,7 +92,7 @@ struct weft_task {
     bool owns;            /* const: weft_task_opts.owns_executor */
     weft_executor *owned; /* the executor to free with the task; NULL: none, or none any more. guarded by: lock */
     bool serial;          /* const: one thread calls all functions of its executor. A copy: the executor may be gone */
-    struct weft_sched *on_sched; /* const: of a task without an executor, where it was started; NULL: not known */
+    struct weft_sched *on_sched; /* const: the scheduler whose fiber it is, or will be; NULL: it is no fiber */
     weft_fiber *fiber; /* the fiber that runs it, or is about to. atomic: set by the fiber, cleared under the lock */
     struct wf_waiters waiters;        /* guarded by: lock */
     struct wf_waiter *won;            /* ENDED: the waiters that are to be made ready. owner: the finisher */

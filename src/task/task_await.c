@@ -44,12 +44,9 @@ int wf_await_result(weft_task *t, void **value)
  */
 static bool needs_this_thread(const weft_task *t)
 {
-    const struct wf_thread *me = wf_thread_now();
-    if (me->fiber)
-        return false;
-    if (t->serial)
+    if (t->serial && !wf_thread_now()->fiber)
         return wf_flow_is_inside(t->work.on) && !wf_task_has_ended(t);
-    return me->worker && me->worker->solo && !t->work.on && t->on_sched == me->worker->sched;
+    return wf_needs_this_worker(t->on_sched);
 }
 
 bool wf_await_suspends(const struct wf_flow *flow)

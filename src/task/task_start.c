@@ -225,11 +225,12 @@ static int prepare(weft_task *t, const struct goal *goal)
     memset(&t->coro, 0, sizeof t->coro);
     t->work.on = x;
     t->flow.executor = x;
-    t->flow.suspends = !x->is_sched;
-    t->serial = !x->is_sched && x->ops.flags & WEFT_EXECUTOR_SERIAL;
-    t->work.kind = x->is_sched ? &as_fiber : &as_coroutine;
+    t->on_sched = x->sched;
+    t->flow.suspends = !x->sched;
+    t->serial = !x->sched && x->ops.flags & WEFT_EXECUTOR_SERIAL;
+    t->work.kind = x->sched ? &as_fiber : &as_coroutine;
     t->work.attr = goal->attr;
-    return !x->is_sched && goal->attr ? take_attr(t, goal->attr) : 0;
+    return !x->sched && goal->attr ? take_attr(t, goal->attr) : 0;
 }
 
 static int launch(weft_task *t, const struct goal *goal)

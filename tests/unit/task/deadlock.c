@@ -114,6 +114,37 @@ TEST(the_only_worker_of_a_scheduler_does_not_wait_for_its_task)
     end_sched(s);
 }
 
+TEST(the_only_worker_of_a_scheduler_does_not_wait_for_an_executor_of_it)
+{
+    for (int joins = 0; joins < 2; joins++) {
+        weft_sched *s = new_sched(1, true);
+        weft_executor *x = NULL;
+        weft_time soon = weft_in(AWAIT_SECONDS * WEFT_SEC);
+        int calls = 0;
+        CHECK_INT(weft_executor_sched(&x, s, 0), ==, 0);
+        weft_task *t = start_on(x, returns_arg, NULL);
+        CHECK_INT(weft_executor_execute(x, counts_call, &calls), ==, 0);
+        CHECK_INT(weft_task_await(t, NULL, WEFT_NOW), ==, -EAGAIN);
+        CHECK_INT(weft_task_await(t, NULL, soon), ==, -EDEADLK);
+        CHECK_INT(weft_task_all(&t, 1, soon), ==, -EDEADLK);
+        CHECK_INT(weft_executor_join(x, WEFT_NOW), ==, -EAGAIN);
+        CHECK_INT(weft_executor_join(x, soon), ==, -EDEADLK);
+        if (!joins)
+            CHECK_INT(weft_executor_free(x), ==, 0); /* it drops both */
+        CHECK_INT(weft_sched_run(s, WEFT_FOREVER), ==, 0);
+        CHECK_INT(ends(t), ==, joins ? 0 : -ECANCELED);
+        CHECK_INT(calls, ==, joins);
+        weft_task_free(t);
+        if (joins) {
+            CHECK_INT(weft_executor_join(x, weft_in(WEFT_MS)), ==, -ETIMEDOUT); /* another thread may close it */
+            CHECK_INT(weft_executor_close(x, true), ==, 0);
+            CHECK_INT(weft_executor_join(x, soon), ==, 0);
+            CHECK_INT(weft_executor_free(x), ==, 0);
+        }
+        end_sched(s);
+    }
+}
+
 /* A table that runs a function on its caller, and refuses once it is told to. */
 struct flaky {
     int refuse;
@@ -219,5 +250,6 @@ TESTS(task_deadlock, an_await_does_not_use_the_executor_of_a_task_that_ends_mean
       a_task_that_awaits_itself_gets_edeadlk, tasks_that_await_each_other_in_a_ring_get_edeadlk,
       a_function_of_a_looper_that_awaits_its_task_gets_edeadlk,
       the_only_worker_of_a_scheduler_does_not_wait_for_its_task,
+      the_only_worker_of_a_scheduler_does_not_wait_for_an_executor_of_it,
       a_task_that_cannot_be_resumed_continues_on_the_finisher_with_the_error,
       a_task_that_finds_no_thread_after_an_await_continues_with_eagain)
