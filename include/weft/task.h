@@ -247,7 +247,8 @@ WEFT_API weft_task *weft_task_current(void);
 /**
  * Lets go of a task. A task that has not ended goes on, and is released at its end. NULL does nothing.
  *
- * When a task is released, opts->destroy gets the value if it was not taken. Debug builds print a line if the task
+ * When a task is released, opts->destroy gets the value if it was not taken. A task that outlives its handle is released
+ * at its end, inside its executor: there opts->destroy may free the executor, and cannot join it. Debug builds print a line if the task
  * failed (other than by a cancel) and no await, weft_task_error, catching or scope has seen the failure.
  *
  * An executor that the task owns is freed too. If the task has ended, the call waits for the executor's end, unless the

@@ -104,13 +104,25 @@ static void unlink_work(struct wf_work *work)
         work->next->link = work->link;
 }
 
+/* A destructor of the program counts as a function of x: it may free x, on the thread that x has to wait for. */
+static void let_go_inside(weft_executor *x, struct wf_work *work)
+{
+    struct wf_flow flow = {.executor = x};
+    wf_flow_enter(&flow);
+    work->kind->let_go(work);
+    wf_flow_leave(&flow);
+}
+
 /* Called with the lock, and releases it. */
 static void end_work(struct wf_work *work)
 {
     weft_executor *x = work->on;
     unlink_work(work);
     close_table(x);
-    work->kind->let_go(work);
+    if (work->kind->destroys)
+        let_go_inside(x, work);
+    else
+        work->kind->let_go(work);
     let_go(x);
 }
 

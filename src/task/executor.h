@@ -42,7 +42,8 @@ struct wf_work_kind {
     void (*cancel)(struct wf_work *work); /* it is BEGUN, and the executor closes. The caller holds the work */
     void (*hold)(struct wf_work *work);   /* keeps it until `let_go` */
     void (*let_go)(struct wf_work *work);
-    size_t flow; /* where its struct wf_flow is, from the work on */
+    size_t flow;   /* where its struct wf_flow is, from the work on */
+    bool destroys; /* let_go may call a function of the program: a value's destructor */
 };
 
 struct wf_work {

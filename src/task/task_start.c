@@ -122,8 +122,8 @@ static void let_go(struct wf_work *work)
     wf_task_let_go(wf_task_of(work));
 }
 
-static const struct wf_work_kind as_fiber = {run_as_fiber, drop, cancel, hold, let_go, FLOW};
-static const struct wf_work_kind as_coroutine = {wf_task_coro_run, drop, cancel, hold, let_go, FLOW};
+static const struct wf_work_kind as_fiber = {run_as_fiber, drop, cancel, hold, let_go, FLOW, true};
+static const struct wf_work_kind as_coroutine = {wf_task_coro_run, drop, cancel, hold, let_go, FLOW, true};
 
 /* The attributes of a coroutine. */
 static int take_attr(weft_task *t, const weft_attr *a)
