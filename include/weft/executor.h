@@ -182,8 +182,8 @@ WEFT_API int weft_executor_close(weft_executor *x, bool drain);
  *
  * Returns: 0, -ETIMEDOUT, -EAGAIN with WEFT_NOW it would have to wait, -ECANCELED, -EDEADLK called in a function or a
  *          task of this executor, or on a thread that the library made for it, or only the calling thread, which is in
- *          no fiber, can run what is left (it is its scheduler's only worker); -EINVAL x is NULL, or what the executor's
- *          own join returned
+ *          no fiber, can run what is left (it is its scheduler's only worker); -EINVAL x is NULL, or what the
+ *          executor's own join returned
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
  * Owns:    nothing

@@ -48,7 +48,7 @@ struct wf_flow {
     int wake;                   /* the eventfd that its thread polls beside others, plus 1; 0: none. guarded by: lock */
 };
 
-/* The innermost flow that is a task, or NULL. The caller's stack is that task's, so a flow with `unrun` does not count. */
+/* The innermost flow that is a task, or NULL. The caller is on that task's stack, so `unrun` flows do not count. */
 struct wf_flow *wf_flow_task(void);
 
 /* The task that the caller works for, or NULL: the task of wf_flow_task, or the one whose callback the caller runs. */

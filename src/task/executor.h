@@ -78,8 +78,8 @@ struct weft_executor {
 int wf_executor_make(weft_executor **out, const weft_executor_ops *ops, void *self, bool has_threads);
 
 /*
- * Gives a work, which the caller holds, to its executor. A failure changes nothing. Returns 0 if a close dropped the work
- * during the call. Does not return if the work is called at once and ends the calling fiber (weft_hook_end).
+ * Gives a work, which the caller holds, to its executor. A failure changes nothing. Returns 0 if a close dropped the
+ * work during the call. Does not return if the work is called at once and ends the calling fiber (weft_hook_end).
  */
 int wf_executor_begin(struct wf_work *work);
 
@@ -102,8 +102,8 @@ static inline bool wf_executor_is_lost(const weft_executor *x)
 }
 
 /*
- * Whether only the calling thread could run fibers of s (NULL: false), and does not while it blocks: it is the only worker
- * of s, and in no fiber. Only the address of s is used.
+ * Whether only the calling thread could run fibers of s (NULL: false), and does not while it blocks: it is the only
+ * worker of s, and in no fiber. Only the address of s is used.
  */
 static inline bool wf_needs_this_worker(const struct weft_sched *s)
 {

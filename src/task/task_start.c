@@ -172,6 +172,7 @@ static void init(weft_task *t, weft_task_fn *fn, void *arg, const weft_task_opts
     t->cancellers = t->in_walk = 0;
     t->child.scope = NULL;
     t->awaits = NULL;
+    t->group = NULL;
 }
 
 static weft_task *new_task(weft_task_fn *fn, void *arg, const weft_task_opts *o)
