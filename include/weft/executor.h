@@ -182,7 +182,8 @@ WEFT_API int weft_executor_close(weft_executor *x, bool drain);
  * Waits until the executor is closed, everything that it had taken has ended, and its threads have ended.
  *
  * Returns: 0, -ETIMEDOUT, -EAGAIN with WEFT_NOW it would have to wait, -ECANCELED, -EDEADLK called in a function or a
- *          task of this executor, or on a thread that the library made for it, -EINVAL x is NULL, or what the
+ *          task of this executor, or on a thread that the library made for it, or only the calling thread, which is in
+ *          no fiber, can run what is left (it is its scheduler's only worker); -EINVAL x is NULL, or what the
  *          executor's own join returned
  * Context: fiber | any thread
  * Blocks:  the fiber | the thread
@@ -195,12 +196,13 @@ WEFT_API int weft_executor_join(weft_executor *x, weft_time deadline);
  * begun, even after a close with drain. To let everything run, call weft_executor_join first. A function that has
  * begun, and a task that ignores its cancel, hold up the call.
  *
- * Inside a function or a task of the executor, and on its threads (in at_exit, or in a task on noop that continues
- * there), the call closes it and returns at once; the executor releases itself when it is over.
+ * Where weft_executor_join would return -EDEADLK (inside a function or a task of the executor, on its threads, that is
+ * in at_exit or in a task on noop that continues there, or on the only worker of its scheduler), the call closes it and
+ * returns at once; the executor releases itself when it is over.
  *
  * Returns: 0
  * Context: fiber | any thread
- * Blocks:  the fiber | the thread; never inside a function or a task of the executor, or on its threads
+ * Blocks:  the fiber | the thread; never where weft_executor_join would return -EDEADLK
  * Owns:    takes x
  */
 WEFT_API int weft_executor_free(weft_executor *x);

@@ -104,10 +104,10 @@ WEFT_API int weft_task_start(weft_task **out, weft_task_fn *fn, void *arg, const
  * Inside a callback of the same task the call returns at once.
  *
  * Returns: 0, the task's code; -ETIMEDOUT past `deadline`, -EAGAIN not ended and WEFT_NOW, -ECANCELED the caller was
- *          cancelled, -EDEADLK the task is the caller, or the task and the caller await each other in a ring (the
- *          caller then has a message that names the ring, as by weft_fail), or only the calling thread can run the
- *          task; -ESRCH the task was in the parent of a fork, -EINVAL t is NULL; if the caller's executor could not run
- *          the caller again: the executor's error
+ *          cancelled, -EDEADLK the task is the caller, or the task and the caller await each other in a ring, also
+ *          one through weft_task_all, weft_task_any or weft_task_race (the caller then has a message that names the
+ *          ring, as by weft_fail), or only the calling thread can run the task; -ESRCH the task was in the parent of a
+ *          fork, -EINVAL t is NULL; if the caller's executor could not run the caller again: the executor's error
  * Context: task | fiber | any thread
  * Blocks:  the task | the fiber | the thread
  * Owns:    nothing; t must not be freed before the call returns
@@ -188,10 +188,12 @@ WEFT_API weft_task *weft_task_catching(weft_task *t, void (*fn)(const weft_error
 WEFT_API weft_task *weft_task_finally(weft_task *t, void (*fn)(void *arg), void *arg);
 
 /**
- * Waits until all of n tasks have succeeded, or one has failed. The others are left alone.
+ * Waits until all of n tasks have succeeded, or one has failed. The others are left alone. Inside a callback of one of
+ * the tasks, that task counts as ended.
  *
- * Returns: 0, the code of the first task to fail; -ETIMEDOUT, -EAGAIN, -ECANCELED, -EDEADLK and -ESRCH as
- *          weft_task_await; -ENOMEM, -EINVAL a task is NULL, or there is no array
+ * Returns: 0, the code of the first task to fail; -ETIMEDOUT, -EAGAIN, -ECANCELED and -ESRCH as weft_task_await;
+ *          -EDEADLK as weft_task_await for one of the tasks: also a ring through a single one, although another may
+ *          fail first; -ENOMEM, -EINVAL a task is NULL, or there is no array
  * Context: task | fiber | any thread
  * Blocks:  the task | the fiber | the thread
  * Owns:    nothing
@@ -199,10 +201,11 @@ WEFT_API weft_task *weft_task_finally(weft_task *t, void (*fn)(void *arg), void 
 WEFT_API int weft_task_all(weft_task **tasks, size_t n, weft_time deadline);
 
 /**
- * Waits until one of n tasks has succeeded, or all have failed. The others are left alone.
+ * Waits until one of n tasks has succeeded, or all have failed. The rest is as for weft_task_all.
  *
- * Returns: the index of the first task to succeed; the code of the last task to fail, if all have; -EINVAL also for
- *          n 0; else as weft_task_all
+ * Returns: the index of the first task to succeed; the code of the last task to fail, if all have; -EDEADLK one of the
+ *          tasks is the caller or needs the calling thread, or all that have not ended await the caller in rings;
+ *          -EINVAL also for n 0; else as weft_task_all
  * Context: task | fiber | any thread
  * Blocks:  the task | the fiber | the thread
  * Owns:    nothing
@@ -210,9 +213,9 @@ WEFT_API int weft_task_all(weft_task **tasks, size_t n, weft_time deadline);
 WEFT_API int weft_task_any(weft_task **tasks, size_t n, weft_time deadline);
 
 /**
- * Waits until one of n tasks has ended. The others are left alone.
+ * Waits until one of n tasks has ended. The rest is as for weft_task_all.
  *
- * Returns: the index of the first task to end, in success or failure; -EINVAL also for n 0; else as weft_task_all
+ * Returns: the index of the first task to end, in success or failure; -EINVAL also for n 0; else as weft_task_any
  * Context: task | fiber | any thread
  * Blocks:  the task | the fiber | the thread
  * Owns:    nothing
@@ -234,7 +237,9 @@ WEFT_API int weft_task_cancel(weft_task *t);
 /**
  * The calling task.
  *
- * Returns: the task, or NULL outside of tasks; valid until the task's function returns
+ * In a callback that runs before the task's awaits return, this is the task that has ended.
+ *
+ * Returns: the task, or NULL outside of tasks; valid until the task's function, or the callback, returns
  * Context: task | fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -245,7 +250,9 @@ WEFT_API weft_task *weft_task_current(void);
  * Lets go of a task. A task that has not ended goes on, and is released at its end. NULL does nothing.
  *
  * When a task is released, opts->destroy gets the value if it was not taken. Debug builds print a line if the task
- * failed (other than by a cancel) and no await, weft_task_error, catching or scope has seen the failure.
+ * failed (other than by a cancel) and no await, weft_task_error, catching or scope has seen the failure. A task that
+ * outlives its handle is released at its end, inside its executor. There opts->destroy may free the executor, and
+ * weft_executor_join returns -EDEADLK.
  *
  * An executor that the task owns is freed too. If the task has ended, the call waits for the executor's end, unless the
  * caller is inside that executor. If the task has not ended, the executor releases itself after the task's end.

@@ -4,35 +4,86 @@
 #include "sched/flow.h"
 
 #include "base/raw.h"
+#include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/wait.h"
 
-struct weft_coro *wf_flow_base(const struct wf_thread *t)
+/* The flow that was entered last on a raw coroutine. */
+struct note {
+    const weft_coro *coro;
+    uint64_t id; /* the coroutine's: if it was freed inside of the flow, its record may be another's now */
+    struct wf_flow *flow;
+    struct note *next;
+};
+
+static struct wf_lock lock;
+static struct note *notes; /* guarded by: lock. atomic: an empty list is seen without it */
+
+static bool is_base(const weft_coro *c)
 {
-    weft_coro *c = t->current;
-    while (c && !(wf_mode(c) & WF_BASE))
-        c = c->resumer;
-    return c;
+    return wf_mode(c) & WF_BASE;
 }
 
-/* Where the innermost flow of the caller is noted. */
-static void **slot_of(struct wf_thread *t)
+/* The place that points to the note of a raw coroutine, or to NULL. Called with the lock. */
+static struct note **find_note(const weft_coro *c)
 {
-    weft_coro *base = wf_flow_base(t);
-    return base ? &base->user : (void **)&t->flow;
+    struct note **p = &notes;
+    while (*p && ((*p)->coro != c || (*p)->id != c->id))
+        p = &(*p)->next;
+    return p;
 }
 
-struct wf_flow *wf_flow_now(void)
+WF_COLD static struct wf_flow *noted(const weft_coro *c)
 {
-    return *slot_of(wf_thread_now());
+    wf_lock(&lock);
+    const struct note *note = *find_note(c);
+    struct wf_flow *flow = note ? note->flow : NULL;
+    wf_unlock(&lock);
+    return flow;
+}
+
+/* The flow that was entered last on this coroutine of the caller. c NULL: on the thread's own stack. */
+static struct wf_flow *first_on(const struct wf_thread *t, const weft_coro *c)
+{
+    if (!c)
+        return t->flow;
+    if (is_base(c))
+        return c->user;
+    return wf_unlikely(wf_load(&notes)) ? noted(c) : NULL;
+}
+
+/* The innermost flow of the caller, down to its base coroutine, that `is` is true for, or NULL. */
+static inline struct wf_flow *innermost(bool (*is)(const struct wf_flow *flow))
+{
+    const struct wf_thread *t = wf_thread_now();
+    for (const weft_coro *c = t->current;; c = c->resumer) {
+        struct wf_flow *flow = first_on(t, c);
+        while (flow && !is(flow))
+            flow = flow->outer;
+        if (flow || !c || is_base(c))
+            return flow;
+    }
+}
+
+static bool is_running_task(const struct wf_flow *flow)
+{
+    return flow->task && !flow->unrun;
+}
+
+static bool is_task(const struct wf_flow *flow)
+{
+    return flow->task;
 }
 
 struct wf_flow *wf_flow_task(void)
 {
-    struct wf_flow *flow = wf_flow_now();
-    while (flow && !flow->task)
-        flow = flow->outer;
-    return flow;
+    return innermost(is_running_task);
+}
+
+struct weft_task *wf_flow_current(void)
+{
+    const struct wf_flow *flow = innermost(is_task);
+    return flow ? flow->task : NULL;
 }
 
 struct weft_fiber *wf_flow_fiber(void)
@@ -45,30 +96,70 @@ struct weft_fiber *wf_flow_fiber(void)
 struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg)
 {
     const struct wf_thread *t = wf_thread_now();
-    const weft_coro *c = t->current;
-    for (;;) {
-        while (c && !(wf_mode(c) & WF_BASE))
-            c = c->resumer;
-        for (struct wf_flow *flow = c ? c->user : t->flow; flow; flow = flow->outer) {
+    for (const weft_coro *c = t->current;; c = c->resumer) {
+        for (struct wf_flow *flow = first_on(t, c); flow; flow = flow->outer) {
             if (see(flow, arg))
                 return flow;
         }
         if (!c)
             return NULL;
-        c = c->resumer;
     }
+}
+
+WF_COLD static void enter_raw(const weft_coro *c, struct wf_flow *flow)
+{
+    struct note *new = wf_sys_malloc(sizeof *new), *unused = new;
+    wf_lock(&lock);
+    struct note *note = *find_note(c);
+    if (note) {
+        flow->outer = note->flow;
+        note->flow = flow;
+    } else if (new) {
+        flow->outer = NULL;
+        *new = (struct note){c, c->id, flow, notes};
+        wf_store(&notes, new);
+        unused = NULL;
+    }
+    wf_unlock(&lock);
+    wf_sys_free(unused);
+}
+
+WF_COLD static void leave_raw(const weft_coro *c, const struct wf_flow *flow)
+{
+    struct note *unused = NULL;
+    wf_lock(&lock);
+    struct note **p = find_note(c), *note = *p;
+    if (note && note->flow == flow) { /* else there was no memory for it */
+        note->flow = flow->outer;
+        if (!note->flow) {
+            unused = note;
+            wf_store(p, note->next);
+        }
+    }
+    wf_unlock(&lock);
+    wf_sys_free(unused);
 }
 
 void wf_flow_enter(struct wf_flow *flow)
 {
-    void **slot = slot_of(wf_thread_now());
-    flow->outer = *slot;
-    *slot = flow;
+    struct wf_thread *t = wf_thread_now();
+    weft_coro *c = t->current;
+    if (wf_unlikely(c && !is_base(c))) {
+        enter_raw(c, flow);
+    } else {
+        flow->outer = c ? c->user : t->flow;
+        *(c ? &c->user : (void **)&t->flow) = flow;
+    }
 }
 
 void wf_flow_leave(struct wf_flow *flow)
 {
-    *slot_of(wf_thread_now()) = flow->outer;
+    struct wf_thread *t = wf_thread_now();
+    weft_coro *c = t->current;
+    if (wf_unlikely(c && !is_base(c)))
+        leave_raw(c, flow);
+    else
+        *(c ? &c->user : (void **)&t->flow) = flow->outer;
 }
 
 static bool has(const struct wf_flow *flow, const struct weft_executor *executor)
@@ -82,9 +173,7 @@ bool wf_flow_is_inside(const struct weft_executor *executor)
 {
     const struct wf_thread *t = wf_thread_now();
     for (const weft_coro *c = t->current; c; c = c->resumer) {
-        if (!(wf_mode(c) & WF_BASE))
-            continue;
-        if (has(c->user, executor))
+        if (has(first_on(t, c), executor))
             return true;
         if (t->fiber && c == t->fiber->coro)
             return false; /* what is below is its worker, which goes on while it waits */
@@ -95,8 +184,10 @@ bool wf_flow_is_inside(const struct weft_executor *executor)
 const void *wf_flow_identity(void)
 {
     const struct wf_thread *t = wf_thread_now();
-    const weft_coro *base = wf_flow_base(t);
-    return base ? (const void *)base : t;
+    const weft_coro *c = t->current;
+    while (c && !is_base(c))
+        c = c->resumer;
+    return c ? (const void *)c : t;
 }
 
 void wf_flow_cancel(struct wf_flow *flow, const struct wf_cause *why)
@@ -162,4 +253,14 @@ void wf_flow_poll_end(struct wf_flow *flow)
     wf_lock(&flow->lock);
     flow->wake = 0;
     wf_unlock(&flow->lock);
+}
+
+void wf_flow_fork_begin(void)
+{
+    wf_lock(&lock);
+}
+
+void wf_flow_fork_end(void)
+{
+    wf_unlock(&lock);
 }

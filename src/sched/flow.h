@@ -2,9 +2,14 @@
  * sched/flow.h: a flow is what runs on a stack on behalf of an executor: a task, or a plain function. src/task makes
  * flows. This layer lets a cancel end the waits of a task that is not a fiber.
  *
- * A flow is found from its stack: the record of the innermost base coroutine (coro/mount.h) points to it. On a thread's
- * own stack there is no such coroutine, and the thread points to the flow. So a flow moves with its stack from thread
- * to thread, and a switch need not save it.
+ * A flow is found from its stack: the record of the base coroutine (coro/mount.h) points to it. On a thread's own stack
+ * there is no coroutine, and the thread points to the flow. So a flow moves with its stack from thread to thread, and a
+ * switch need not save it.
+ *
+ * A plain function on noop may also run on a raw coroutine, and yield out of it. Then the caller of the resume goes on
+ * outside of the function, and another thread or fiber may resume the coroutine, and be inside the function. So a flow
+ * that is entered on a raw coroutine is noted for that coroutine, in a list of all of them: the record of a raw
+ * coroutine has no room for it. Without memory for the note, calls inside the function do not know that they are.
  *
  * Cancelling. The canceller takes the lock, sets `cancelled` and wakes up the thread that waits in `sleeper`, or polls
  * beside `wake`. A thread that is about to wait takes the same lock, looks at `cancelled`, and only then stores its
@@ -28,11 +33,12 @@ struct weft_task;
 struct wf_sleeper;
 
 struct wf_flow {
-    struct wf_flow *outer;          /* the flow that it interrupts on the same stack, or NULL. owner: the flow */
+    struct wf_flow *outer;          /* the flow that it interrupts on the same coroutine, or NULL. owner: the flow */
     struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
-    bool in_scope;                  /* const: the task is a child of a scope */
+    bool in_scope;     /* const: the task is a child of a scope */
+    bool unrun;        /* const: its task never runs. Only callbacks of the task do, on a stack that is not the task's */
     bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
     uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
     uint32_t stopping; /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
@@ -43,14 +49,11 @@ struct wf_flow {
     int wake;                   /* the eventfd that its thread polls beside others, plus 1; 0: none. guarded by: lock */
 };
 
-/* The innermost base coroutine of the caller's stack; NULL: a thread's own stack. */
-struct weft_coro *wf_flow_base(const struct wf_thread *t);
-
-/* The innermost flow of the caller, or NULL. */
-struct wf_flow *wf_flow_now(void);
-
-/* The innermost flow that is a task, or NULL. */
+/* The innermost flow that is a task, or NULL. The caller is on that task's stack, so `unrun` flows do not count. */
 struct wf_flow *wf_flow_task(void);
+
+/* The task that the caller works for, or NULL: the task of wf_flow_task, or the one whose callback the caller runs. */
+struct weft_task *wf_flow_current(void);
 
 /*
  * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber: the task leaves
@@ -61,7 +64,7 @@ struct weft_fiber *wf_flow_fiber(void);
 /* Calls see(flow, arg) for the thread's flows, innermost first, until see returns true. Returns that flow, or NULL. */
 struct wf_flow *wf_flow_find(bool (*see)(struct wf_flow *flow, const void *arg), const void *arg);
 
-/* From enter to leave, `flow` runs on the caller's stack. Flows nest. */
+/* From enter to leave, `flow` runs on the caller's coroutine (or own stack); leave is called there. Flows nest. */
 void wf_flow_enter(struct wf_flow *flow);
 void wf_flow_leave(struct wf_flow *flow);
 
@@ -92,5 +95,9 @@ void wf_flow_wait_end(struct wf_flow *flow);
 /* Around a poll beside the eventfd `wake`. Begin is false if the flow was cancelled before. */
 bool wf_flow_poll_begin(struct wf_flow *flow, int wake);
 void wf_flow_poll_end(struct wf_flow *flow);
+
+/* Around a fork: the list is whole in the child. */
+void wf_flow_fork_begin(void);
+void wf_flow_fork_end(void);
 
 #endif

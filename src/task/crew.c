@@ -26,7 +26,7 @@ void wf_crew_reserve(struct wf_crew *crew)
     wf_unlock(&crew->lock);
 }
 
-/* The thread that ended last is gone when it returns. */
+/* The thread that ended last is gone when it returns. Any number of callers at a time. */
 static void join_last(struct wf_crew *crew)
 {
     wf_lock(&crew->lock);
@@ -35,11 +35,15 @@ static void join_last(struct wf_crew *crew)
         weft_yield();
         wf_lock(&crew->lock);
     }
+    wf_unlock(&crew->lock);
+    wf_plain_lock(&crew->joining); /* a caller that finds nothing to join waits for the caller that joins */
+    wf_lock(&crew->lock);
     bool has_ended = crew->has_ended;
     crew->has_ended = false;
     wf_unlock(&crew->lock);
     if (has_ended)
         wf_plain_join(crew->ended);
+    wf_plain_unlock(&crew->joining);
 }
 
 void wf_crew_unreserve(struct wf_crew *crew)

@@ -2,7 +2,7 @@
  * task/crew.h: the threads of one executor: made one by one, and all gone when a join has returned.
  *
  * Each thread that ends joins the thread that ended before it. So at most one thread is left to be joined, and a join
- * waits for the last thread alone.
+ * waits for the last thread alone. Of several joins at a time one joins that thread, and the others wait until it has.
  */
 #ifndef WF_TASK_CREW_H
 #define WF_TASK_CREW_H
@@ -15,11 +15,13 @@
 #include <weft/time.h>
 
 #include "base/lock.h"
+#include "base/plain.h"
 
 struct wf_crew {
     void (*release)(struct wf_crew *crew); /* const: frees what the crew is part of */
     bool detached;                         /* const: it is never closed, and nobody joins its threads */
     uint32_t forks;                        /* const: wf_forks when it was made */
+    struct wf_plain_mutex joining;         /* held while a join of the executor joins `ended` */
     struct wf_lock lock;
     unsigned threads; /* how many exist, or are being made. guarded by: lock */
     bool closed;      /* no thread will be made. guarded by: lock */

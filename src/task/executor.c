@@ -8,6 +8,8 @@
 #include "base/errno.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "coro/coro.h"
+#include "sched/finish.h"
 #include "sched/slice.h"
 #include "task/task.h"
 
@@ -102,13 +104,25 @@ static void unlink_work(struct wf_work *work)
         work->next->link = work->link;
 }
 
+/* A destructor of the program counts as a function of x: it may free x, on the thread that x has to wait for. */
+static void let_go_inside(weft_executor *x, struct wf_work *work)
+{
+    struct wf_flow flow = {.executor = x};
+    wf_flow_enter(&flow);
+    work->kind->let_go(work);
+    wf_flow_leave(&flow);
+}
+
 /* Called with the lock, and releases it. */
 static void end_work(struct wf_work *work)
 {
     weft_executor *x = work->on;
     unlink_work(work);
     close_table(x);
-    work->kind->let_go(work);
+    if (work->kind->destroys)
+        let_go_inside(x, work);
+    else
+        work->kind->let_go(work);
     let_go(x);
 }
 
@@ -172,12 +186,8 @@ int wf_executor_begin(struct wf_work *work)
     wf_add(&x->refs, 1);
     wf_unlock(&x->lock);
     work->kind->hold(work); /* for the executor */
-    work->kind->hold(work); /* for this call: the work may be over before we look at it */
     int rc = x->ops.execute(x->self, begin, work);
-    if (rc < 0)
-        rc = refused(work, rc);
-    work->kind->let_go(work);
-    return rc < 0 ? rc : 0;
+    return rc < 0 ? refused(work, rc) : 0;
 }
 
 static void release_call(struct wf_work *work)
@@ -192,13 +202,38 @@ static void hold_call(struct wf_work *work)
     wf_add(&((struct call *)work)->refs, 1);
 }
 
+static void release_step(void *arg)
+{
+    release_call(arg);
+}
+
+/* Whether a function that the caller calls may end the calling fiber, by weft_hook_end. */
+static bool may_end_fiber(void)
+{
+    const struct wf_thread *t = wf_thread_now();
+    return t->fiber && t->current == t->fiber->coro;
+}
+
+static void end_call(void *arg)
+{
+    struct call *c = arg;
+    wf_flow_leave(&c->flow);
+    wf_executor_over(&c->work);
+}
+
 static void run_call(struct wf_work *work)
 {
     struct call *c = (struct call *)work;
     wf_flow_enter(&c->flow);
-    c->fn(c->arg);
-    wf_flow_leave(&c->flow);
-    wf_executor_over(work);
+    if (may_end_fiber()) {
+        struct wf_finish step;
+        wf_finish_begin(&step, end_call, c);
+        c->fn(c->arg);
+        wf_finish_end(&step);
+    } else {
+        c->fn(c->arg);
+        end_call(c);
+    }
 }
 
 static void nothing(struct wf_work *work, struct wf_later *later)
@@ -221,8 +256,16 @@ int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
     if (!c)
         return -ENOMEM;
     *c = (struct call){.work = {.kind = &kind, .on = x}, .flow = {.executor = x}, .refs = 1, .fn = fn, .arg = arg};
-    int rc = wf_executor_begin(&c->work);
-    release_call(&c->work);
+    struct wf_finish step;
+    int rc;
+    if (may_end_fiber()) {
+        wf_finish_begin(&step, release_step, c);
+        rc = wf_executor_begin(&c->work);
+        wf_finish_end(&step);
+    } else {
+        rc = wf_executor_begin(&c->work);
+        release_call(&c->work);
+    }
     return rc;
 }
 
@@ -290,7 +333,7 @@ int weft_executor_close(weft_executor *x, bool drain)
     return 0;
 }
 
-/* Waits until the table is closed. */
+/* Waits until the table is closed. -EDEADLK: works are left that only the calling thread can run. */
 static int wait_until_over(weft_executor *x, weft_time deadline)
 {
     struct wf_sleeper own, *me = wf_sleeper(&own);
@@ -299,6 +342,10 @@ static int wait_until_over(weft_executor *x, weft_time deadline)
         bool over = x->over;
         wf_unlock(&x->lock);
         return over ? 0 : -EAGAIN;
+    }
+    if (x->works && wf_needs_this_worker(x->sched)) {
+        wf_unlock(&x->lock);
+        return -EDEADLK;
     }
     wf_waiters_add(&x->joiners, &me->node, me);
     int rc = wf_wait_unlocking(me, "executor", &x->lock, deadline);
@@ -328,6 +375,10 @@ int weft_executor_join(weft_executor *x, weft_time deadline)
         return -EDEADLK;
     if (wf_cancel_point(wf_thread_now()->fiber, deadline))
         return -ECANCELED;
+    if (wf_unlikely(wf_forks != 0)) { /* in a child: see settle_closed in executor_fork.c */
+        wf_lock(&x->lock);
+        close_table(x);
+    }
     int rc = wait_until_over(x, deadline);
     return rc == 0 && x->ops.join ? x->ops.join(x->self, deadline) : rc;
 }
@@ -358,7 +409,7 @@ int weft_executor_free(weft_executor *x)
     if (!x)
         return 0;
     weft_executor_close(x, false);
-    join_deaf(x); /* fails inside the executor: then the thread that ends its last work releases it */
+    join_deaf(x); /* -EDEADLK: then the thread that ends its last work releases it */
     let_go(x);
     return 0;
 }

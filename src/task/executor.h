@@ -43,7 +43,8 @@ struct wf_work_kind {
     void (*cancel)(struct wf_work *work, struct wf_later *later);
     void (*hold)(struct wf_work *work); /* keeps it until `let_go` */
     void (*let_go)(struct wf_work *work);
-    size_t flow; /* where its struct wf_flow is, from the work on */
+    size_t flow;   /* where its struct wf_flow is, from the work on */
+    bool destroys; /* let_go may call a function of the program: a value's destructor */
 };
 
 struct wf_work {
@@ -61,7 +62,7 @@ struct weft_executor {
     weft_executor_ops ops; /* const */
     void *self;            /* const */
     bool has_threads;      /* const: its threads do not exist in the child of a fork */
-    bool is_sched;         /* const: its works are fibers */
+    weft_sched *sched;     /* const: its works are fibers of this scheduler; NULL: they are no fibers */
     bool is_noop;          /* const: the thread that ends a wait of its task continues the task */
     uint32_t refs;         /* atomic: counts the handle, each work, each call that waits for its end */
     uint32_t forks;        /* wf_forks when it was made. const, except in the child of a fork while it has one thread */
@@ -78,7 +79,10 @@ struct weft_executor {
 /* A table of the library: makes the executor, or releases self and returns -ENOMEM. */
 int wf_executor_make(weft_executor **out, const weft_executor_ops *ops, void *self, bool has_threads);
 
-/* Gives a work to its executor. A failure changes nothing. Returns 0 if a close dropped the work during the call. */
+/*
+ * Gives a work, which the caller holds, to its executor. A failure changes nothing. Returns 0 if a close dropped the
+ * work during the call. Does not return if the work is called at once and ends the calling fiber (weft_hook_end).
+ */
 int wf_executor_begin(struct wf_work *work);
 
 /* Asks the executor to call turn(work), for a work that has BEGUN. 0, or why it cannot. */
@@ -97,6 +101,16 @@ void wf_executor_abandon(weft_executor *x);
 static inline bool wf_executor_is_lost(const weft_executor *x)
 {
     return wf_unlikely(x->forks != wf_forks) && x->has_threads;
+}
+
+/*
+ * Whether only the calling thread could run fibers of s (NULL: false), and does not while it blocks: it is the only
+ * worker of s, and in no fiber. Only the address of s is used.
+ */
+static inline bool wf_needs_this_worker(const struct weft_sched *s)
+{
+    const struct wf_thread *me = wf_thread_now();
+    return s && !me->fiber && me->worker && me->worker->solo && me->worker->sched == s;
 }
 
 /* The executor of tasks that name none, where there is no scheduler: a thread for each turn. NULL: no memory. */

@@ -17,10 +17,12 @@ static weft_executor *all; /* guarded by: lock */
 static void before(void)
 {
     wf_plain_lock(&lock);
+    wf_flow_fork_begin();
 }
 
 static void after(void)
 {
+    wf_flow_fork_end();
     wf_plain_unlock(&lock);
 }
 
@@ -42,8 +44,8 @@ static void forget(struct wf_work *work)
 /*
  * A closed executor has no work left, and the thread that would have closed its table is not here. If that thread had
  * begun, the table is not closed twice. A table without `close` is closed as it is. Every other table is closed by the
- * next weft_executor_free, or close without drain: `close` is a function of the program, so a fork must not call it,
- * and the program's `join` and `free` rely on it.
+ * next join, free, or close without drain: `close` is a function of the program, so a fork must not call it, and the
+ * program's `join` and `free` rely on it.
  */
 static void settle_closed(weft_executor *x)
 {
@@ -60,7 +62,7 @@ static void begin_anew(weft_executor *x)
     for (struct wf_work *work = x->works; work; work = next) {
         next = work->next;
         if (!wf_flow_find(is_of, work)) {
-            if (!x->is_sched)
+            if (!x->sched)
                 forget(work);
             continue;
         }
@@ -78,6 +80,7 @@ static void begin_anew(weft_executor *x)
 
 static void in_child(void)
 {
+    wf_flow_fork_end();
     for (weft_executor *x = all; x; x = x->next_of_all) {
         if (!x->has_threads)
             begin_anew(x);

@@ -51,7 +51,7 @@ int weft_executor_sched(weft_executor **out, weft_sched *s, int worker)
     weft_executor *x;
     int rc = wf_executor_make(&x, &ops, to, false);
     if (rc == 0) {
-        x->is_sched = true;
+        x->sched = s;
         *out = x;
     }
     return rc;

@@ -158,7 +158,7 @@ void wf_task_over(weft_task *t, struct wf_later *later)
 
 void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later)
 {
-    struct wf_flow flow = {.executor = t->work.on};
+    struct wf_flow flow = {.executor = t->work.on, .task = t, .unrun = true};
     wf_flow_enter(&flow);
     wf_task_finish(t, code, NULL);
     wf_flow_leave(&flow);
@@ -167,8 +167,7 @@ void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later)
 
 weft_task *weft_task_current(void)
 {
-    const struct wf_flow *flow = wf_flow_task();
-    return flow ? flow->task : NULL;
+    return wf_flow_current();
 }
 
 /* Whether the caller may read the task's result. Called with the lock. */

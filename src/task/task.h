@@ -49,6 +49,8 @@ struct wf_callback {
     void *arg;
 };
 
+struct wf_group;
+
 /* What a coroutine waits for. Lies on the coroutine's stack, which is never a shared stack. */
 struct wf_await {
     /* Links the waiter. False: there is nothing to wait for. Once linked, the task may be settled. */
@@ -93,7 +95,7 @@ struct weft_task {
     bool owns;            /* const: weft_task_opts.owns_executor */
     weft_executor *owned; /* the executor to free with the task; NULL: none, or none any more. guarded by: lock */
     bool serial;          /* const: one thread calls all functions of its executor. A copy: the executor may be gone */
-    struct weft_sched *on_sched; /* const: of a task without an executor, where it was started; NULL: not known */
+    struct weft_sched *on_sched; /* const: the scheduler whose fiber it is, or will be; NULL: it is no fiber */
     weft_fiber *fiber; /* the fiber that runs it, or is about to. atomic: set by the fiber, cleared under the lock */
     struct wf_waiters waiters;        /* guarded by: lock */
     struct wf_waiter *won;            /* ENDED: the waiters that are to be made ready. owner: the finisher */
@@ -109,7 +111,8 @@ struct weft_task {
     uint32_t in_walk;           /* atomic: 1: a cancel of its scope holds it, and is about to cancel it */
     struct wf_cause scope_why;  /* why its scope was cancelled. owner: the canceller that has set in_walk */
     struct wf_child child;      /* its place in a scope. Valid if child.scope is set */
-    weft_task *awaits;          /* what it waits for. guarded by: the lock of rings in task_await.c */
+    weft_task *awaits;          /* the task that it waits for, or NULL. guarded by: the lock of ring.c */
+    struct wf_group *group;     /* the group that it waits for, or NULL. guarded by: the lock of ring.c */
 
     /* Not set in a new task. */
     struct wf_callback own[WF_OWN_CALLBACKS]; /* guarded by: lock; own_used says how many are in use */
@@ -201,6 +204,14 @@ void wf_task_report(const weft_task *t);
 /* group.c: a member of a group has ended. True: the group's waiter was won. Called with the member's lock. */
 bool wf_group_note(struct wf_waiter *member, const weft_task *ended);
 void wf_group_ready(struct wf_waiter *member, struct wf_later *later);
+
+/*
+ * ring.c: `me` is about to wait for t or for g, the other one is NULL. 0; or -EDEADLK, with a message that names the
+ * ring: then `me` must not wait. After 0 and the wait: leave.
+ */
+int wf_ring_enter(weft_task *me, weft_task *t, struct wf_group *g);
+void wf_ring_leave(weft_task *me);
+void wf_ring_in_child(void);
 
 /* In wf_waiter.index of a waiter for a task. */
 enum { WF_AWAITS_ONE = 0, WF_AWAITS_GROUP = 1 };

@@ -1,21 +1,12 @@
 /*
  * task/task_await.c: waiting for one task; see weft/task.h. Tasks, fibers and any thread.
- *
- * Rings. A task that waits stores the awaited task in `awaits`. Before it waits, it follows these pointers from the
- * task that it is about to await. If it comes back to itself, no task of that ring could ever go on. One lock guards
- * the `awaits` of all tasks; only tasks that have to wait take it.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/errno.h"
 #include "base/sys.h"
 #include "coro/coro.h"
 #include "sched/fork.h"
 #include "sched/slice.h"
 #include "task/task.h"
-
-static struct wf_lock rings; /* guards weft_task.awaits */
 
 bool wf_await_is_cancelled(const struct wf_flow *flow, weft_time deadline)
 {
@@ -45,12 +36,9 @@ int wf_await_result(weft_task *t, void **value)
  */
 static bool needs_this_thread(const weft_task *t)
 {
-    const struct wf_thread *me = wf_thread_now();
-    if (me->fiber)
-        return false;
-    if (t->serial)
+    if (t->serial && !wf_thread_now()->fiber)
         return wf_flow_is_inside(t->work.on) && !wf_task_has_ended(t);
-    return me->worker && me->worker->solo && !t->work.on && t->on_sched == me->worker->sched;
+    return wf_needs_this_worker(t->on_sched);
 }
 
 bool wf_await_suspends(const struct wf_flow *flow)
@@ -68,47 +56,6 @@ int wf_await_refused(const struct wf_flow *flow, weft_task *t)
         return -EDEADLK;
     }
     return !wf_await_suspends(flow) && needs_this_thread(t) ? -EDEADLK : 0;
-}
-
-static const char *name_of(const weft_task *t)
-{
-    return t->name ? t->name : "a task";
-}
-
-/* Writes a text that names the ring, from `me` over `t` back to `me`. Called with the lock `rings`. */
-static void describe_ring(const weft_task *me, const weft_task *t, char *text, size_t room)
-{
-    size_t n = (size_t)snprintf(text, room, "%s awaits %s", name_of(me), name_of(t));
-    for (const weft_task *next = t->awaits; next && n < room; next = next->awaits) {
-        n += (size_t)snprintf(text + n, room - n, ", which awaits %s", name_of(next));
-        if (next == me)
-            return;
-    }
-}
-
-/* `me` begins to wait for t: 0, or -EDEADLK. */
-static int enter_ring(weft_task *me, weft_task *t)
-{
-    char text[256] = "";
-    wf_lock(&rings);
-    const weft_task *next = t;
-    while (next && next != me)
-        next = next->awaits;
-    if (next)
-        describe_ring(me, t, text, sizeof text);
-    else
-        me->awaits = t;
-    wf_unlock(&rings);
-    if (next)
-        wf_task_note(me, -EDEADLK, "%s", text);
-    return next ? -EDEADLK : 0;
-}
-
-static void leave_ring(weft_task *me)
-{
-    wf_lock(&rings);
-    me->awaits = NULL;
-    wf_unlock(&rings);
 }
 
 /* A coroutine's wait for one task. */
@@ -173,12 +120,12 @@ static int wait_for(weft_task *t, struct wf_flow *flow, weft_time deadline)
     int rc = wf_await_refused(flow, t);
     if (rc != 0)
         return rc;
-    weft_task *me = flow ? flow->task : NULL;
-    if (me && (rc = enter_ring(me, t)) != 0)
+    weft_task *me = weft_task_current();
+    if (me && (rc = wf_ring_enter(me, t, NULL)) != 0)
         return rc;
-    rc = wf_await_suspends(flow) ? wait_suspended(me, t, deadline) : wait_blocked(t, deadline);
+    rc = wf_await_suspends(flow) ? wait_suspended(flow->task, t, deadline) : wait_blocked(t, deadline);
     if (me)
-        leave_ring(me);
+        wf_ring_leave(me);
     if (rc == -ETIMEDOUT && wf_task_has_ended(t))
         rc = 0;
     return rc;
@@ -236,7 +183,8 @@ static bool keep(struct wf_flow *flow, const void *arg)
 /* In the child of a fork: the tasks that the forking thread is inside go on. No other thread waits for anything. */
 void wf_task_in_child(void)
 {
-    rings = wf_fork_shared_lock = (struct wf_lock){0};
+    wf_ring_in_child();
+    wf_fork_shared_lock = (struct wf_lock){0};
     wf_flow_find(keep, NULL);
     wf_task_deadline_in_child();
 }

@@ -72,7 +72,7 @@ static void describe(struct wf_child *c, struct wf_child_text *to)
         wf_child_describe_fiber(to, f);
     wf_unlock(&t->lock);
     snprintf(to->name, sizeof to->name, "%s", t->name ? t->name : "");
-    if (t->work.on && !t->work.on->is_sched)
+    if (t->work.on && !t->work.on->sched)
         snprintf(to->on, sizeof to->on, "%s", weft_executor_name(t->work.on));
 }
 

@@ -140,8 +140,8 @@ static void let_go(struct wf_work *work)
     wf_task_let_go(wf_task_of(work));
 }
 
-static const struct wf_work_kind as_fiber = {run_as_fiber, drop, cancel, hold, let_go, FLOW};
-static const struct wf_work_kind as_coroutine = {wf_task_coro_run, drop, cancel, hold, let_go, FLOW};
+static const struct wf_work_kind as_fiber = {run_as_fiber, drop, cancel, hold, let_go, FLOW, true};
+static const struct wf_work_kind as_coroutine = {wf_task_coro_run, drop, cancel, hold, let_go, FLOW, true};
 
 /* The attributes of a coroutine. */
 static int take_attr(weft_task *t, const weft_attr *a)
@@ -191,6 +191,7 @@ static void init(weft_task *t, weft_task_fn *fn, void *arg, const weft_task_opts
     t->cancellers = t->in_walk = 0;
     t->child.scope = NULL;
     t->awaits = NULL;
+    t->group = NULL;
 }
 
 static weft_task *new_task(struct wf_thread *me, weft_task_fn *fn, void *arg, const weft_task_opts *o)
@@ -243,11 +244,12 @@ static int prepare(weft_task *t, const struct goal *goal)
     memset(&t->coro, 0, sizeof t->coro);
     t->work.on = x;
     t->flow.executor = x;
-    t->flow.suspends = !x->is_sched;
-    t->serial = !x->is_sched && x->ops.flags & WEFT_EXECUTOR_SERIAL;
-    t->work.kind = x->is_sched ? &as_fiber : &as_coroutine;
+    t->on_sched = x->sched;
+    t->flow.suspends = !x->sched;
+    t->serial = !x->sched && x->ops.flags & WEFT_EXECUTOR_SERIAL;
+    t->work.kind = x->sched ? &as_fiber : &as_coroutine;
     t->work.attr = goal->attr;
-    return !x->is_sched && goal->attr ? take_attr(t, goal->attr) : 0;
+    return !x->sched && goal->attr ? take_attr(t, goal->attr) : 0;
 }
 
 static int launch(weft_task *t, const struct goal *goal)

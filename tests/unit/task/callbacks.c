@@ -146,6 +146,94 @@ TEST(a_callback_may_await_its_task_and_append_another)
     }
 }
 
+/* How a task ends. */
+enum how { RUNS, DROPPED, CANCELLED };
+
+struct own_group {
+    weft_task *task, *current;
+    int await, all, any, race, calls;
+};
+
+static void waits_for_its_task(void *arg)
+{
+    struct own_group *g = arg;
+    weft_time soon = weft_in(AWAIT_SECONDS * WEFT_SEC);
+    g->current = weft_task_current();
+    g->await = weft_task_await(g->task, NULL, soon);
+    g->all = weft_task_all(&g->task, 1, soon);
+    g->any = weft_task_any(&g->task, 1, soon);
+    g->race = weft_task_race(&g->task, 1, soon);
+    more(&g->calls);
+}
+
+static void check_own_group(enum kind k, enum how how)
+{
+    struct place p = place_new(k);
+    struct gate g = {0};
+    int code = how == RUNS ? 0 : -ECANCELED;
+    weft_task *before = start_on(p.x, passes_as_task, &g); /* holds up the looper */
+    AWAIT(seen(&g.begun));
+    weft_task *t = start_on(p.x, returns_arg, NULL);
+    struct own_group own = {.task = t, .all = 1, .any = 1, .race = 1};
+    CHECK_PTR(weft_task_finally(t, waits_for_its_task, &own), ==, t);
+    if (how == CANCELLED)
+        CHECK_INT(weft_task_cancel(t), ==, 0);
+    if (how == DROPPED)
+        CHECK_INT(weft_executor_close(p.x, false), ==, 0);
+    put(&g.open, 1);
+    CHECK_INT(ends(t), ==, code);
+    CHECK_INT(seen(&own.calls), ==, 1);
+    CHECK_PTR(own.current, ==, t);
+    CHECK_INT(own.await, ==, code);
+    CHECK_INT(own.all, ==, code);
+    CHECK_INT(own.any, ==, code);
+    CHECK_INT(own.race, ==, 0);
+    ends(before);
+    weft_task_free(before);
+    weft_task_free(t);
+    place_free(&p);
+}
+
+TEST(a_callback_is_inside_its_task_and_may_wait_for_it_in_a_group)
+{
+    for (enum how how = RUNS; how <= CANCELLED; how++)
+        check_own_group(LOOPER, how);
+}
+
+struct own_and_other {
+    weft_task *tasks[2];
+    int begun, all;
+};
+
+static void waits_for_both(void *arg)
+{
+    struct own_and_other *both = arg;
+    put(&both->begun, 1);
+    both->all = weft_task_all(both->tasks, 2, weft_in(AWAIT_SECONDS * WEFT_SEC));
+}
+
+TEST(a_callback_may_wait_for_its_task_beside_another)
+{
+    for (enum kind k = THREAD; k < KINDS; k++) { /* while a coroutine waits, its group is linked on another stack */
+        struct place p = place_new(k), q = place_new(LOOPER);
+        struct held h = {0};
+        struct gate other = {0};
+        weft_task *t = start_on(p.x, waits_and_ends, &h);
+        struct own_and_other both = {.tasks = {t, start_on(q.x, passes_as_task, &other)}, .all = 1};
+        weft_task_finally(t, waits_for_both, &both);
+        put(&h.gate.open, 1);
+        AWAIT(seen(&both.begun));
+        CHECK_INT(weft_task_await(t, NULL, weft_in(WEFT_MS)), ==, -ETIMEDOUT);
+        put(&other.open, 1);
+        CHECK_INT(ends(t), ==, 0);
+        CHECK_INT(both.all, ==, 0);
+        weft_task_free(both.tasks[1]);
+        weft_task_free(t);
+        place_free(&q);
+        place_free(&p);
+    }
+}
+
 static void holds_up(void *arg)
 {
     passes(arg);
@@ -232,5 +320,6 @@ TEST(a_null_task_or_no_memory_returns_null)
 
 TESTS(task_callbacks, callbacks_run_in_order_once_and_before_any_await_returns,
       a_callback_of_an_ended_task_runs_at_once_on_the_caller, a_callback_may_await_its_task_and_append_another,
+      a_callback_is_inside_its_task_and_may_wait_for_it_in_a_group, a_callback_may_wait_for_its_task_beside_another,
       an_await_waits_for_callbacks_that_run, a_callback_may_start_a_task_and_free_its_own,
       a_null_task_or_no_memory_returns_null)

@@ -188,6 +188,7 @@ static void calls_that_can_wait(struct plenty *p)
     CHECK_INT(weft_chan_recv(p->chan, &number, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_await(p->ended, NULL, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_all(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_task_all(NULL, 0, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_any(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_task_race(&p->ended, 1, WEFT_FOREVER), ==, -ECANCELED);
     CHECK_INT(weft_executor_join(p->over, WEFT_FOREVER), ==, -ECANCELED);

@@ -1,6 +1,8 @@
 /*
  * Executors: what all kinds have in common, and a program's own.
  */
+#include <weft/hook.h>
+
 #include "unit/task/places.h"
 
 TEST(a_function_runs_once_on_every_kind)
@@ -91,6 +93,129 @@ TEST(join_inside_the_executor_is_edeadlk)
         CHECK_INT(in.join, ==, -EDEADLK);
         place_free(&p);
     }
+}
+
+/* A function on noop that yields out of its raw coroutine, to be resumed elsewhere. */
+struct generator {
+    weft_executor *outer, *inner;
+    weft_coro *coro;
+    int joins[6], count;
+};
+
+/* What the joins of both executors return: -EDEADLK inside, else -EAGAIN. */
+static void note_joins(struct generator *g)
+{
+    g->joins[g->count++] = weft_executor_join(g->outer, WEFT_NOW);
+    g->joins[g->count++] = weft_executor_join(g->inner, WEFT_NOW);
+}
+
+static void yields_in_inner(void *arg)
+{
+    weft_coro_yield(arg);
+    note_joins(arg);
+}
+
+static void executes_inner(void *arg)
+{
+    struct generator *g = arg;
+    CHECK_INT(weft_executor_execute(g->inner, yields_in_inner, g), ==, 0);
+    note_joins(g);
+}
+
+static void *generates(void *arg)
+{
+    struct generator *g = arg;
+    CHECK_INT(weft_executor_execute(g->outer, executes_inner, g), ==, 0);
+    note_joins(g);
+    return NULL;
+}
+
+static void *resumes_first(void *arg)
+{
+    struct generator *g = arg;
+    CHECK_INT(weft_coro_new(&g->coro, generates, g, NULL), ==, 0);
+    CHECK_INT(weft_coro_resume(g->coro, NULL, NULL), >=, 0);
+    CHECK_INT(weft_executor_join(g->outer, WEFT_NOW), ==, -EAGAIN); /* the function is there no longer */
+    CHECK_INT(weft_executor_join(g->inner, WEFT_NOW), ==, -EAGAIN);
+    return arg;
+}
+
+static void *resumes_again(void *arg)
+{
+    struct generator *g = arg;
+    CHECK_INT(weft_coro_resume(g->coro, NULL, NULL), >=, 0);
+    CHECK_INT(weft_executor_join(g->outer, WEFT_NOW), ==, -EAGAIN);
+    return arg;
+}
+
+static struct generator generator_new(void)
+{
+    struct generator g = {0};
+    CHECK_INT(weft_executor_noop(&g.outer), ==, 0);
+    CHECK_INT(weft_executor_noop(&g.inner), ==, 0);
+    return g;
+}
+
+static void check_generator(struct generator *g)
+{
+    int inside[6] = {-EDEADLK, -EDEADLK, -EDEADLK, -EAGAIN, -EAGAIN, -EAGAIN};
+    CHECK_INT(g->count, ==, 6);
+    for (int i = 0; i < 6; i++)
+        CHECK_INT(g->joins[i], ==, inside[i]);
+    CHECK_INT(weft_coro_free(g->coro), ==, 0);
+    CHECK_INT(weft_executor_free(g->inner), ==, 0);
+    CHECK_INT(weft_executor_free(g->outer), ==, 0);
+}
+
+static void *resumes_in_fibers(void *arg)
+{
+    struct generator g = generator_new();
+    CHECK_PTR(ended(go(resumes_first, &g)), ==, &g); /* its record may be the next fiber's */
+    CHECK_PTR(ended(go(resumes_again, &g)), ==, &g);
+    check_generator(&g);
+    return arg;
+}
+
+TEST(a_function_that_yields_out_of_its_coroutine_goes_with_it)
+{
+    in_a_fiber(1, resumes_in_fibers, NULL);
+    struct generator g = generator_new();
+    pthread_join(new_thread(resumes_first, &g), NULL);
+    resumes_again(&g);
+    check_generator(&g);
+}
+
+static void ends_its_fiber(void *arg)
+{
+    weft_hook_end(arg);
+}
+
+static void *executes_the_end(void *arg)
+{
+    weft_executor_execute(arg, ends_its_fiber, arg);
+    return NULL;
+}
+
+static void *ends_fibers(void *arg)
+{
+    weft_executor *sched = NULL, *noop = NULL;
+    CHECK_INT(weft_executor_sched(&sched, weft_sched_current(), 0), ==, 0);
+    CHECK_INT(weft_executor_execute(sched, ends_its_fiber, NULL), ==, 0);
+    CHECK_INT(weft_executor_noop(&noop), ==, 0);
+    CHECK_PTR(ended(go(executes_the_end, noop)), ==, noop);
+    CHECK_INT(weft_executor_close(sched, true), ==, 0);
+    CHECK_INT(weft_executor_close(noop, true), ==, 0);
+    weft_time soon = weft_in(AWAIT_SECONDS * WEFT_SEC);
+    CHECK_INT(weft_executor_join(sched, soon), ==, 0);
+    CHECK_INT(weft_executor_join(noop, soon), ==, 0);
+    CHECK_INT(weft_executor_free(sched), ==, 0);
+    CHECK_INT(weft_executor_free(noop), ==, 0);
+    return arg;
+}
+
+TEST(a_function_that_ends_its_fiber_has_ended)
+{
+    in_a_fiber(1, ends_fibers, NULL);
 }
 
 static void frees_it(void *arg)
@@ -435,7 +560,8 @@ TEST(invalid_arguments_return_einval)
 
 TESTS(task_executor, a_function_runs_once_on_every_kind, a_closed_executor_refuses_functions_and_tasks,
       close_with_drain_lets_queued_functions_run, close_without_drain_drops_queued_functions,
-      join_inside_the_executor_is_edeadlk, an_executor_freed_in_its_own_function_releases_itself,
+      join_inside_the_executor_is_edeadlk, a_function_that_yields_out_of_its_coroutine_goes_with_it,
+      a_function_that_ends_its_fiber_has_ended, an_executor_freed_in_its_own_function_releases_itself,
       a_looper_runs_functions_in_order_on_one_thread, a_join_in_a_fiber_lets_only_the_fiber_wait,
       a_programs_table_is_closed_joined_and_freed_once, a_table_is_closed_after_its_last_function,
       a_table_is_closed_after_the_last_continuation_of_its_tasks,

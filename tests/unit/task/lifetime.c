@@ -122,6 +122,126 @@ TEST(a_task_that_continues_in_a_close_may_join_the_executor)
     place_free(&p);
 }
 
+/* A program's own executor: one thread, which the test makes when all is queued. */
+struct own_loop {
+    weft_executor *x;
+    struct {
+        void (*fn)(void *);
+        void *arg;
+    } queue[4];
+    int queued, closed, freed, join;
+};
+
+static int own_loop_execute(void *self, void (*fn)(void *), void *arg)
+{
+    struct own_loop *l = self;
+    l->queue[l->queued].fn = fn;
+    l->queue[l->queued++].arg = arg;
+    return 0;
+}
+
+static void own_loop_close(void *self)
+{
+    more(&((struct own_loop *)self)->closed);
+}
+
+static int own_loop_join(void *self, weft_time deadline)
+{
+    (void)self, (void)deadline;
+    return -EIO; /* it would wait for its own thread */
+}
+
+static void own_loop_free(void *self)
+{
+    more(&((struct own_loop *)self)->freed);
+}
+
+static void *own_loop_main(void *arg)
+{
+    struct own_loop *l = arg;
+    for (int i = 0; i < l->queued; i++)
+        l->queue[i].fn(l->queue[i].arg);
+    return arg;
+}
+
+static void frees_own_loop(void *value)
+{
+    struct own_loop *l = value;
+    l->join = weft_executor_join(l->x, weft_in(WEFT_SEC));
+    CHECK_INT(weft_executor_free(l->x), ==, 0);
+}
+
+TEST(a_destructor_may_free_the_executor_of_its_task)
+{
+    const weft_executor_ops ops = {.size = sizeof ops,
+                                   .flags = WEFT_EXECUTOR_SERIAL,
+                                   .execute = own_loop_execute,
+                                   .close = own_loop_close,
+                                   .join = own_loop_join,
+                                   .free = own_loop_free};
+    for (int behind = 0; behind < 2; behind++) { /* whether a second task is in the queue */
+        struct own_loop l = {0};
+        weft_task *t = NULL;
+        CHECK_INT(weft_executor_new(&l.x, &ops, &l), ==, 0);
+        weft_task_opts opts = {.on = l.x, .destroy = frees_own_loop};
+        CHECK_INT(weft_task_start(&t, returns_arg, &l, &opts), ==, 0);
+        weft_task_free(t);
+        if (behind)
+            weft_task_free(start_on(l.x, returns_arg, NULL));
+        pthread_join(new_thread(own_loop_main, &l), NULL);
+        CHECK_INT(l.join, ==, -EDEADLK);
+        CHECK_INT(l.closed, ==, 1);
+        CHECK_INT(l.freed, ==, 1);
+    }
+}
+
+/* A thread of an executor that takes its time to end, and two threads that join the executor. */
+struct slow_end {
+    weft_executor *x;
+    struct gate gate;
+    int early, returned;
+};
+
+static pthread_key_t slow_key;
+
+static void use_slow_key(void *arg)
+{
+    CHECK_INT(pthread_setspecific(slow_key, arg), ==, 0);
+}
+
+static void *joins_slow_end(void *arg)
+{
+    struct slow_end *e = arg;
+    CHECK_INT(weft_executor_join(e->x, WEFT_FOREVER), ==, 0);
+    if (!seen(&e->gate.ended))
+        more(&e->early);
+    more(&e->returned);
+    return arg;
+}
+
+TEST(every_join_waits_until_the_threads_are_gone)
+{
+    CHECK_INT(pthread_key_create(&slow_key, passes), ==, 0); /* the destructor holds up the thread's end */
+    for (enum kind k = THREAD; k <= LOOPER; k++) {
+        struct place p = place_new(k);
+        struct slow_end e = {.x = p.x};
+        CHECK_INT(weft_executor_execute(p.x, use_slow_key, &e.gate), ==, 0);
+        CHECK_INT(weft_executor_close(p.x, true), ==, 0);
+        AWAIT(seen(&e.gate.begun));
+        pthread_t joiners[2] = {new_thread(joins_slow_end, &e), new_thread(joins_slow_end, &e)};
+        weft_time soon = weft_in(20 * WEFT_MS); /* for a join that does not wait */
+        while (!seen(&e.returned) && weft_now().ns < soon.ns)
+            sched_yield();
+        put(&e.gate.open, 1);
+        for (int i = 0; i < 2; i++)
+            pthread_join(joiners[i], NULL);
+        CHECK_INT(e.early, ==, 0);
+        place_free(&p);
+    }
+    pthread_key_delete(slow_key);
+}
+
 TESTS(task_lifetime, a_task_on_noop_may_free_the_executor_of_the_task_that_it_awaited,
       a_dropped_task_frees_the_executor_that_it_owns, a_looper_may_be_freed_at_its_exit,
-      a_task_that_continues_in_a_close_may_join_the_executor)
+      a_task_that_continues_in_a_close_may_join_the_executor, every_join_waits_until_the_threads_are_gone,
+      a_destructor_may_free_the_executor_of_its_task)
