@@ -217,8 +217,6 @@ weft_fiber *wf_task_keep_fiber(weft_task *t)
 
 void wf_task_release_fiber(weft_task *t)
 {
-    if (wf_unlikely(t->forks != wf_forks))
-        return; /* a task that the cancel resumed has forked, and t is in the parent: its lock may be held for ever */
     wf_lock(&t->lock);
     t->cancellers -= t->cancellers > 0; /* 0 in the child of a fork that a task made while the caller cancelled it */
     wf_unlock(&t->lock);

@@ -488,7 +488,7 @@ static weft_executor *own_new(struct own *own)
     return x;
 }
 
-TEST(a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_the_parent)
+static void free_in_the_child(bool joins)
 {
     struct own own = {.closes = 0};
     weft_executor *x = own_new(&own);
@@ -499,9 +499,11 @@ TEST(a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_t
     if (child == 0) {
         alarm(CHILD_SECONDS);
         CHECK_INT(own.closes, ==, 0); /* a fork calls no function of the program */
+        if (joins)
+            CHECK_INT(weft_executor_join(x, WEFT_FOREVER), ==, 0);
         CHECK_INT(weft_executor_free(x), ==, 0);
         CHECK_INT(own.closes, ==, 1);
-        CHECK_INT(own.joins, ==, 1);
+        CHECK_INT(own.joins, ==, 1 + joins);
         _exit(test_has_failed());
     }
     CHECK_INT(status_of(child), ==, 0);
@@ -509,6 +511,12 @@ TEST(a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_t
     CHECK_INT(calls, ==, 0);
     CHECK_INT(own.closes, ==, 1);
     CHECK_INT(weft_executor_free(x), ==, 0);
+}
+
+TEST(a_free_or_join_in_the_child_closes_a_table_that_waited_for_functions_of_the_parent)
+{
+    free_in_the_child(false);
+    free_in_the_child(true);
 }
 
 static void *frees_executor(void *arg)
@@ -743,7 +751,7 @@ TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in
       a_scope_whose_owner_is_in_the_parent_is_not_locked, a_cancel_wakes_no_fiber_of_the_parent,
       a_closed_executor_without_threads_is_over_in_the_child,
       an_executor_that_was_closed_without_drain_is_freed_in_the_child,
-      a_free_in_the_child_closes_and_joins_a_table_that_waited_for_functions_of_the_parent,
+      a_free_or_join_in_the_child_closes_a_table_that_waited_for_functions_of_the_parent,
       an_executor_that_a_thread_of_the_parent_is_closing_is_over_in_the_child,
       a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone,
       an_unfinished_task_of_the_parent_takes_no_callbacks_and_is_not_locked,
