@@ -162,8 +162,8 @@ WEFT_API int weft_scope_free(weft_scope *s);
  * waits until a child ends. A child never waits: if there is no place, its call fails with -EDEADLK, because children
  * that wait for each other's places would never end. Call it as weft_scope_go(s, fn, arg).
  *
- * A child that was started runs, also if the scope is cancelled before its turn: then its first wait returns -ECANCELED.
- * So a child may own `arg`. (A task may be cancelled before its turn, and then never runs.)
+ * A child that was started runs, also if the scope is cancelled before the child's turn: then its first wait returns
+ * -ECANCELED. So a child may own `arg`. (A task may be cancelled before its turn, and then never runs.)
  *
  * Returns: 0, -ECANCELED the scope or the caller was cancelled, or the scope is being closed, -EPERM the caller is not
  *          a fiber, or is neither the owner nor a child, -EDEADLK there is no place and the caller is a child, -EINVAL

@@ -19,8 +19,8 @@
  *  - Every other call that waits blocks the task's thread.
  *  - Scopes, clean-up handlers (weft_defer) and shields belong to fibers. Such a task has none of them.
  *  - Its cancellation points are those of a fiber (weft_cancel in weft/fiber.h): await, and every other call of this
- *    library that can wait. Hooked calls are not among them. (A task on noop that runs inside a fiber has await only. In
- *    other calls that fiber waits, and a cancel of the task does not reach the fiber.)
+ *    library that can wait. Hooked calls are not among them. (A task on noop that runs inside a fiber has await only.
+ *    In other calls that fiber waits, and a cancel of the task does not reach the fiber.)
  *  - If the executor cannot run the task after an await (no thread, no memory), the task continues on the thread that
  *    ended the wait, and await returns the executor's error.
  *

@@ -10,7 +10,8 @@
 
 /* By number. A code has one text, so the text names all that the code may mean, the likely meanings first. */
 static const char *const meanings[] = {
-    [EPERM] = "not yours to do: another holds the lock, owns the scope or made the scheduler, or the fiber may not move",
+    [EPERM] =
+        "not yours to do: another holds the lock, owns the scope or made the scheduler, or the fiber may not move",
     [ENOENT] = "there is none: no such name, service or watch, no child has succeeded, or nothing was cancelled",
     [ESRCH] = "it has ended, was dropped, or was in the parent of a fork",
     [EIO] = "input or output failed; of a name: the lookup failed",
@@ -32,7 +33,8 @@ static const char *const meanings[] = {
     [ENOTCONN] = "the socket is not connected, or its client has gone",
     [ESHUTDOWN] = "the scheduler is stopping or has stopped, or the executor is closed: it takes no more work",
     [ETIMEDOUT] = "the deadline has passed",
-    [EALREADY] = "it was done before, or another does it: a join, a detach, a start, a stop, a connect, a close or a take",
+    [EALREADY] =
+        "it was done before, or another does it: a join, a detach, a start, a stop, a connect, a close or a take",
     [ECANCELED] = "cancelled: the calling fiber or task, the scope, or the task that was awaited; clean up and return",
 };
 

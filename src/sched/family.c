@@ -375,7 +375,7 @@ static bool count_end(struct wf_scope *s, int code, bool failed, const weft_fail
     return s->policy->enough(s->policy, &tally);
 }
 
-/* The end of a child that cancels its scope; code 0: it has not failed. Called with the family's lock, and releases it. */
+/* The end of a child that cancels its scope; code 0: it has not failed. Releases the family's lock. */
 WF_COLD static void end_and_cancel(struct wf_child *c, int code, uint64_t fiber, struct wf_later *later)
 {
     struct wf_scope *s = c->scope;

@@ -13,8 +13,8 @@
  * the second walk wakes the fibers that wait. A child cannot leave its list during a walk, because it needs the lock
  * for that. The open of a scope, and the start of a child, check under the same lock whether a cancel has come.
  *
- * Lock order: the pool's lock (fiber/pool.h), family locks from the top down, then the lock of a worker's timers or of a
- * task (to describe it).
+ * Lock order: the pool's lock (fiber/pool.h), family locks from the top down, then the lock of a worker's timers, or of
+ * a task (to describe it).
  */
 #ifndef WF_SCHED_FAMILY_H
 #define WF_SCHED_FAMILY_H

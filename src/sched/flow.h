@@ -38,7 +38,7 @@ struct wf_flow {
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
     bool in_scope;     /* const: the task is a child of a scope */
-    bool unrun;        /* const: its task never runs. Only callbacks of the task do, on a stack that is not the task's */
+    bool unrun;        /* const: its task never runs; the task's callbacks do, on a stack that is not the task's */
     bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
     uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
     uint32_t stopping; /* atomic: the task's scope is to stop. begin_fiber says what it pairs with */
@@ -56,8 +56,8 @@ struct wf_flow *wf_flow_task(void);
 struct weft_task *wf_flow_current(void);
 
 /*
- * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber: the task leaves
- * that fiber at an await.
+ * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber, because such a
+ * task leaves the fiber at an await.
  */
 struct weft_fiber *wf_flow_fiber(void);
 

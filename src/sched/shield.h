@@ -59,9 +59,9 @@ struct wf_shield_time {
 };
 
 /*
- * From here on f is shielded for at least `time`: by its innermost shield, which lasts longer if need be, or by a shield
- * of this call. Needs no memory. Restore undoes that. It also ends shields that were left open meanwhile, if there was
- * none before.
+ * From here on f is shielded for at least `time`: by its innermost shield, which then lasts longer, or by a shield of
+ * this call. Needs no memory. Restore undoes that. If there was no shield before, restore also ends shields that were
+ * left open meanwhile.
  */
 struct wf_shield_time wf_shield_at_least(weft_fiber *f, weft_span time);
 void wf_shield_restore(weft_fiber *f, struct wf_shield_time was);

@@ -244,8 +244,8 @@ static int check_owner(struct wf_scope *s)
 }
 
 /*
- * One wait of wait_for_all, until `until`. A cancel from outside the scope ends it if s->heeds says so. The family's lock
- * is held before and after.
+ * One wait of wait_for_all, until `until`. A cancel from outside the scope ends it if s->heeds says so. The family's
+ * lock is held before and after.
  */
 static void wait_in_section(struct wf_scope *s, int64_t until)
 {

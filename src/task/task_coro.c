@@ -13,8 +13,8 @@
  *
  * No recursion. A task that ends resumes the tasks that awaited it. If they continue on the same thread (noop, or no
  * thread could be made), they go into a list (sched/later.h). The loop that ran the ended task then runs them one after
- * another. If there is no such loop, because a worker's own stack, or the thread that keeps the deadlines, has ended the
- * wait, the list gets a thread of its own.
+ * another. If there is no such loop, because a worker has ended the wait on its own stack, or the thread that keeps the
+ * deadlines has, the list gets a thread of its own.
  */
 #include "task/task.h"
 

@@ -1,7 +1,7 @@
 /*
- * Where tasks on noop continue: in the call that ends their wait, but only when that call has nothing half done. They may
- * then wait for what the call has ended. If a worker's own stack, or the thread that keeps deadlines, ends the wait, they
- * continue on a thread of their own.
+ * Where tasks on noop continue: in the call that ends their wait, but only when that call has nothing half done. They
+ * may then wait for what the call has ended. If a worker ends the wait on its own stack, or the thread that keeps the
+ * deadlines ends it, they continue on a thread of their own.
  */
 #include <stdlib.h>
 #include <sys/socket.h>
