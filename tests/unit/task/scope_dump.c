@@ -109,7 +109,7 @@ enum { LEVELS = 150 };
 static int opens_another(void *arg)
 {
     int *left = arg;
-    if (--*left == 0)
+    if (__atomic_sub_fetch(left, 1, __ATOMIC_SEQ_CST) == 0)
         return waits(NULL);
     WEFT_SCOPE (s, NULL) {
         CHECK_INT(weft_scope_go(&s, opens_another, left), ==, 0);
