@@ -64,9 +64,13 @@ static int wait_for(struct wf_job *j, struct wf_sleeper *me, weft_time deadline,
         woken = rc == 0;
         wf_lock(&wf_pool_lock);
     }
-    if (j->state == WF_JOB_RUNNING && (j->errand.stays || (rc == -ECANCELED && j->errand.outlasts_cancel))) {
-        wf_wait_deaf(me, "helper", &wf_pool_lock);
+    if (j->state == WF_JOB_RUNNING && j->errand.stays) {
+        wf_wait_deaf(me, "helper", &wf_pool_lock, WEFT_FOREVER);
         woken = true;
+        wf_lock(&wf_pool_lock);
+    } else if (j->state == WF_JOB_RUNNING && rc == -ECANCELED && j->errand.outlasts_cancel) {
+        rc = wf_wait_deaf(me, "helper", &wf_pool_lock, deadline);
+        woken = rc == 0;
         wf_lock(&wf_pool_lock);
     }
     *state = wf_pool_give_up(j);

@@ -7,8 +7,10 @@
 #include "base/plain.h"
 #include "base/thread.h"
 #include "sched/finish.h"
+#include "sched/flow.h"
 #include "sched/hooked.h"
 #include "sched/sched.h"
+#include "sched/wait.h"
 
 static uint32_t under_way; /* atomic: one weft_run at a time */
 
@@ -103,6 +105,8 @@ int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opts *opts)
     int rc = wf_sched_read_opts(&o, opts);
     if (rc != 0)
         return rc;
+    if (wf_cancel_point(NULL, WEFT_FOREVER)) /* in a task that is no fiber */
+        return -ECANCELED;
     wf_plain_once(&once, set_up);
     uint32_t nobody = 0;
     if (!wf_cas(&under_way, &nobody, 1))
@@ -112,8 +116,11 @@ int weft_run(weft_fn *fn, void *arg, void **value, const weft_sched_opts *opts)
     plain.use_caller = true;
     plain.end_with_first = false;
     rc = weft_sched_new(&s, &plain);
-    if (rc == 0)
+    if (rc == 0) {
+        struct wf_deaf deaf = wf_deaf_begin(NULL); /* a cancel of the task leaves the runtime alone */
         rc = run_on(s, fn, arg, value, &o);
+        wf_deaf_end(&deaf);
+    }
     wf_store_release(&under_way, 0);
     return rc;
 }

@@ -221,6 +221,26 @@ struct wf_flow *wf_flow_cancellable(void)
     return flow && flow->suspends && flow->deaf == 0 ? flow : NULL;
 }
 
+struct wf_deaf wf_deaf_begin(struct weft_fiber *f)
+{
+    struct wf_deaf deaf = {.fiber = f};
+    if (f)
+        deaf.was = wf_section_begin(f);
+    else
+        deaf.flow = wf_flow_cancellable();
+    if (deaf.flow)
+        deaf.flow->deaf++;
+    return deaf;
+}
+
+void wf_deaf_end(const struct wf_deaf *deaf)
+{
+    if (deaf->flow)
+        deaf->flow->deaf--;
+    if (deaf->fiber)
+        wf_section_end(deaf->fiber, deaf->was);
+}
+
 bool wf_flow_wait_begin(struct wf_flow *flow, struct wf_sleeper *sleeper)
 {
     wf_lock(&flow->lock);

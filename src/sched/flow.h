@@ -37,7 +37,7 @@ struct wf_flow {
     struct weft_executor *executor; /* const: what runs it; NULL: a scheduler, without an executor */
     struct weft_task *task;         /* const; NULL: it is a plain function */
     bool suspends;                  /* const: an await suspends it alone: it has a base coroutine of its own */
-    bool in_scope;     /* const: the task is a child of a scope */
+    bool in_scope;                  /* const: the task is a child of a scope */
     bool unrun;        /* const: its task never runs; the task's callbacks do, on a stack that is not the task's */
     bool blocks;       /* an await blocks its thread: no thread could resume it. const, except in the child of a fork */
     uint32_t deaf;     /* how many calls under way keep its waits from being cancelled. owner: the flow */
@@ -84,6 +84,16 @@ void wf_flow_cancel(struct wf_flow *flow, const struct wf_cause *why);
 
 /* Why the calling task, which is not a fiber, is cancelled. kind 0: it is not cancelled, or there is no such task. */
 struct wf_cause wf_flow_cause(void);
+
+/* From begin to end no cancel ends a wait of the caller: fiber f, or (f NULL) a task that is none. They nest. */
+struct wf_deaf {
+    struct weft_fiber *fiber; /* NULL: a thread */
+    struct wf_flow *flow;     /* NULL: no task, or a fiber */
+    bool was;
+};
+
+struct wf_deaf wf_deaf_begin(struct weft_fiber *f);
+void wf_deaf_end(const struct wf_deaf *deaf);
 
 /* The flow whose cancel ends waits of the calling thread now, or NULL. */
 struct wf_flow *wf_flow_cancellable(void);

@@ -192,18 +192,11 @@ bool wf_commit_unlock(struct wf_sleeper *me, void *arg)
     return true;
 }
 
-int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held)
+int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline)
 {
-    weft_fiber *f = me->fiber;
-    struct wf_flow *flow = f ? NULL : wf_flow_cancellable();
-    bool was = f && wf_section_begin(f); /* it may be in a longer one */
-    if (flow)
-        flow->deaf++;
-    int rc = wf_wait_unlocking(me, what, held, WEFT_FOREVER);
-    if (flow)
-        flow->deaf--;
-    if (f)
-        wf_section_end(f, was);
+    struct wf_deaf deaf = wf_deaf_begin(me->fiber);
+    int rc = wf_wait_unlocking(me, what, held, deadline);
+    wf_deaf_end(&deaf);
     return rc;
 }
 

@@ -80,8 +80,8 @@ static inline void wf_commit_done(struct wf_sleeper *me);
 /* The same when the waiters are linked and the commit is to release the lock they are guarded by. */
 static inline int wf_wait_unlocking(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
 
-/* The same, without deadline and deaf to cancellation: for taking a lock back. */
-int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held);
+/* The same, but no cancel ends the wait. */
+int wf_wait_deaf(struct wf_sleeper *me, const char *what, struct wf_lock *held, weft_time deadline);
 
 /* The worker's part: `me` has been left and is WAITING or PARKED from now on. False: it is cancelled (SETTLED). */
 static inline bool wf_sleeper_begin(struct wf_sleeper *me, enum wf_phase phase);

@@ -161,7 +161,7 @@ void wf_mutex_take(weft_mutex *m)
         return;
     struct wf_sleeper own, *who = wf_sleeper(&own);
     for (bool again = false; !take_or_join(m, me, who, again); again = true) {
-        if (wf_wait_deaf(who, "mutex", wf_lock_of(&m->lock)) == HANDED)
+        if (wf_wait_deaf(who, "mutex", wf_lock_of(&m->lock), WEFT_FOREVER) == HANDED)
             return;
     }
 }

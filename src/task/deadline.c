@@ -47,7 +47,7 @@ static void resume_all(weft_task *won)
     struct wf_later later = {0};
     while (won) {
         weft_task *next = won->coro.next; /* read now: `won` may be gone after its resume */
-        wf_task_resume(won, &later);
+        wf_task_resume(won, &later, false);
         won = next;
     }
     wf_later_apart(&later); /* this thread serves other deadlines */

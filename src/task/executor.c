@@ -270,16 +270,15 @@ int weft_executor_execute(weft_executor *x, void (*fn)(void *), void *arg)
 }
 
 /* Ends works that have not begun, and cancels works that have. The list holds a reference to each work. */
-static void end_works(weft_executor *x, struct wf_work *first)
+static void end_works(weft_executor *x, struct wf_work *first, struct wf_later *later)
 {
-    struct wf_later later = {0}; /* tasks that may wait for the executor's end */
     for (struct wf_work *work = first, *next; work; work = next) {
         next = work->next_closed;
         wf_lock(&x->lock);
         bool drops = work->state == WF_WORK_DROPPING || work->state == WF_WORK_CALLED;
         wf_unlock(&x->lock);
         if (drops) {
-            work->kind->drop(work, &later);
+            work->kind->drop(work, later);
             wf_lock(&x->lock);
             bool called = work->state == WF_WORK_CALLED;
             work->state = WF_WORK_DROPPED;
@@ -287,11 +286,10 @@ static void end_works(weft_executor *x, struct wf_work *first)
             if (called)
                 wf_executor_over(work);
         } else {
-            work->kind->cancel(work, &later);
+            work->kind->cancel(work, later);
         }
         work->kind->let_go(work);
     }
-    wf_later_here(&later);
 }
 
 /* Lists all works, oldest first, and holds each. Works that have not begun never will. Called with the lock. */
@@ -308,11 +306,9 @@ static struct wf_work *take_works(weft_executor *x)
     return first;
 }
 
-int weft_executor_close(weft_executor *x, bool drain)
+/* Tasks that may wait for the executor's end go to `later`. */
+static int close_executor(weft_executor *x, bool drain, struct wf_later *later)
 {
-    wf_slice_here();
-    if (!x)
-        return -EINVAL;
     if (wf_executor_is_lost(x))
         return -EALREADY;
     struct wf_work *works = NULL;
@@ -328,9 +324,20 @@ int weft_executor_close(weft_executor *x, bool drain)
     }
     wf_add(&x->refs, 1);
     close_table(x);
-    end_works(x, works);
+    end_works(x, works, later);
     let_go(x);
     return 0;
+}
+
+int weft_executor_close(weft_executor *x, bool drain)
+{
+    wf_slice_here();
+    if (!x)
+        return -EINVAL;
+    struct wf_later later = {0};
+    int rc = close_executor(x, drain, &later);
+    wf_later_here(&later);
+    return rc;
 }
 
 /* Waits until the table is closed. -EDEADLK: works are left that only the calling thread can run. */
@@ -383,25 +390,18 @@ int weft_executor_join(weft_executor *x, weft_time deadline)
     return rc == 0 && x->ops.join ? x->ops.join(x->self, deadline) : rc;
 }
 
-void wf_executor_abandon(weft_executor *x)
+void wf_executor_abandon(weft_executor *x, struct wf_later *later)
 {
-    weft_executor_close(x, false);
+    close_executor(x, false, later);
     let_go(x);
 }
 
 /* A join that a cancel of the caller does not end. */
 static void join_deaf(weft_executor *x)
 {
-    weft_fiber *f = wf_thread_now()->fiber;
-    struct wf_flow *flow = f ? NULL : wf_flow_cancellable();
-    bool was = f && wf_section_begin(f);
-    if (flow)
-        flow->deaf++;
+    struct wf_deaf deaf = wf_deaf_begin(wf_thread_now()->fiber);
     weft_executor_join(x, WEFT_FOREVER);
-    if (flow)
-        flow->deaf--;
-    if (f)
-        wf_section_end(f, was);
+    wf_deaf_end(&deaf);
 }
 
 int weft_executor_free(weft_executor *x)

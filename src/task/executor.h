@@ -94,8 +94,8 @@ static inline int wf_executor_resume(struct wf_work *work, void (*turn)(void *))
 /* A BEGUN work has ended. The executor may be gone when it returns. */
 void wf_executor_over(struct wf_work *work);
 
-/* Like weft_executor_free inside a function of the executor: does not wait. */
-void wf_executor_abandon(weft_executor *x);
+/* Like weft_executor_free inside a function of the executor: does not wait. What is left to be done goes to `later`. */
+void wf_executor_abandon(weft_executor *x, struct wf_later *later);
 
 /* Whether the executor was made before a fork, and its threads exist only in the parent. */
 static inline bool wf_executor_is_lost(const weft_executor *x)

@@ -130,7 +130,7 @@ int weft_executor_looper(weft_executor **out, const char *name, void (*at_exit)(
     rc = wf_crew_start(&l->crew, loop, l);
     if (rc != 0) {
         wf_crew_unreserve(&l->crew);
-        wf_executor_abandon(x);
+        wf_executor_abandon(x, &(struct wf_later){0}); /* it has no works */
         return rc;
     }
     *out = x;

@@ -45,7 +45,7 @@ void wf_group_ready(struct wf_waiter *member, struct wf_later *later)
     if (g->sleeper)
         wf_ready(g->sleeper);
     else
-        wf_task_resume(g->waiter, later);
+        wf_task_resume(g->waiter, later, false);
 }
 
 /* Links a member, or notes its end. False: its end has decided the result. */

@@ -116,7 +116,7 @@ void wf_task_tell(weft_task *t, struct wf_later *later)
         else if (won->who)
             wf_ready(won->who);
         else
-            wf_task_resume(won->data, later);
+            wf_task_resume(won->data, later, false);
         won = next;
     }
 }
@@ -153,7 +153,7 @@ void wf_task_over(weft_task *t, struct wf_later *later)
     else
         wf_task_let_go(t);
     if (owned)
-        wf_executor_abandon(owned);
+        wf_executor_abandon(owned, later);
 }
 
 void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later)
@@ -230,7 +230,7 @@ int wf_task_cancel(weft_task *t, const struct wf_cause *why, struct wf_later *la
     if (t->flow.suspends) {
         wf_fence(); /* pairs with publish in task_coro.c */
         if (wf_task_settle(t, -ECANCELED))
-            wf_task_resume(t, later);
+            wf_task_resume(t, later, true);
         return 0;
     }
     weft_fiber *f = wf_task_keep_fiber(t);

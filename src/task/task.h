@@ -150,8 +150,8 @@ void wf_task_tell(weft_task *t, struct wf_later *later);
 void wf_task_end_unrun(weft_task *t, int code, struct wf_later *later);
 
 /*
- * The handle of a child of a scope is being freed. If the task has not ended, it destroys its value itself before it
- * leaves the scope: after the close, what the destructor uses may be gone.
+ * The handle of a child of a scope is being freed: destroys the value in this call if the task has ended. Else the task
+ * does so before it leaves the scope. After the close, what the destructor uses may be gone.
  */
 void wf_task_leave_value(weft_task *t);
 
@@ -176,8 +176,11 @@ void wf_callback_call(weft_task *t, const struct wf_callback *c);
 
 /* task_coro.c */
 void wf_task_coro_run(struct wf_work *work); /* the executor's first call */
-/* Tells its executor to continue a task that the caller has settled, or adds it to `later`. */
-void wf_task_resume(weft_task *t, struct wf_later *later);
+/*
+ * Tells its executor to continue a task that the caller has settled, or adds it to `later`; `now`: before others there,
+ * because these may wait for its end.
+ */
+void wf_task_resume(weft_task *t, struct wf_later *later, bool now);
 int wf_task_suspend(weft_task *me, struct wf_await *a, weft_time deadline); /* called in `me` */
 
 /* Races for a coroutine that waits. True: won, and the caller must call wf_task_resume, once. */

@@ -100,22 +100,30 @@ static void run(weft_task *t, struct wf_later *later)
 
 static void resume(struct wf_later *later, bool here);
 
-static void put(struct wf_later *later, weft_task *t)
+/* Adds a task; `now`: before the others, which may wait for it. */
+static void put(struct wf_later *later, weft_task *t, bool now)
 {
-    t->coro.next = NULL;
-    if (later->first)
-        later->last->coro.next = t;
-    else
+    t->coro.next = now ? later->first : NULL;
+    if (!later->first)
+        later->first = later->last = t;
+    else if (now)
         later->first = t;
-    later->last = t;
+    else
+        later->last = later->last->coro.next = t;
     later->resume = resume;
 }
 
+/* Stops where a task's end has left children to cancel: the next task may wait for them. */
 static void run_all(struct wf_later *later)
 {
-    for (weft_task *t; (t = later->first) != NULL;) {
+    uint32_t forks = wf_forks;
+    for (weft_task *t; !later->held && (t = later->first) != NULL;) {
         later->first = t->coro.next;
-        run(t, later); /* may add others */
+        run(t, later);                        /* may add others */
+        if (wf_unlikely(forks != wf_forks)) { /* it forked, and the others are tasks of the parent */
+            later->first = NULL;
+            later->held = NULL;
+        }
     }
 }
 
@@ -126,7 +134,7 @@ static void *run_apart(void *first)
     pthread_setname_np(pthread_self(), "weft_noop");
     for (weft_task *t = first, *next; t; t = next) {
         next = t->coro.next;
-        put(&later, t);
+        put(&later, t, false);
     }
     wf_later_here(&later);
     wf_crew_check_fork(forks);
@@ -148,7 +156,7 @@ static void resume(struct wf_later *later, bool here)
 static void continue_here(weft_task *t)
 {
     struct wf_later later = {0};
-    put(&later, t);
+    put(&later, t, false);
     wf_later_here(&later);
 }
 
@@ -158,16 +166,16 @@ static void turn(void *arg)
     continue_here(wf_task_of(arg));
 }
 
-void wf_task_resume(weft_task *t, struct wf_later *later)
+void wf_task_resume(weft_task *t, struct wf_later *later, bool now)
 {
     if (t->work.on->is_noop) {
-        put(later, t);
+        put(later, t, now);
         return;
     }
     int rc = wf_executor_resume(&t->work, turn);
     if (wf_unlikely(rc < 0)) { /* else the task may be gone by now */
         t->coro.result = rc;
-        put(later, t);
+        put(later, t, now);
     }
 }
 

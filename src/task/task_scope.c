@@ -105,25 +105,38 @@ int wf_task_join_scope(weft_task *t, weft_scope *scope)
     return rc;
 }
 
+/* Takes the value of a task whose handle is gone: nobody else can. guarded by: the task's lock */
+static void *take_value(weft_task *t)
+{
+    void *value = t->destroy && t->is_freed ? t->value : NULL;
+    if (value)
+        wf_store(&t->value, NULL); /* for the release */
+    return value;
+}
+
 void wf_task_leave_value(weft_task *t)
 {
     if (wf_unlikely(t->forks != wf_forks))
         return;
     wf_lock(&t->lock);
     t->is_freed = true;
-    wf_unlock(&t->lock);
-}
-
-/* Nobody can read the value any more. */
-static void destroy_value(weft_task *t)
-{
-    wf_lock(&t->lock);
-    void *value = t->is_freed ? t->value : NULL;
-    if (value)
-        wf_store(&t->value, NULL); /* awaits look without the lock */
+    void *value = wf_load(&t->state) == WF_TASK_ENDED ? take_value(t) : NULL; /* else the task does it at its end */
     wf_unlock(&t->lock);
     if (value)
         t->destroy(value);
+}
+
+static void destroy_value(weft_task *t)
+{
+    wf_lock(&t->lock);
+    void *value = take_value(t);
+    wf_unlock(&t->lock);
+    if (!value)
+        return;
+    struct wf_flow flow = {.executor = t->work.on}; /* the destructor may free the executor */
+    wf_flow_enter(&flow);
+    t->destroy(value);
+    wf_flow_leave(&flow);
 }
 
 void wf_task_leave_scope(weft_task *t, int code, bool cancelled, struct wf_later *later)

@@ -33,7 +33,7 @@ static void drop(struct wf_work *work, struct wf_later *later)
     wf_task_end_unrun(t, -ECANCELED, later);
     weft_executor *owned = wf_task_leave(t, later);
     if (owned)
-        wf_executor_abandon(owned); /* the caller still holds it */
+        wf_executor_abandon(owned, later); /* the caller still holds it */
 }
 
 /* The task was cancelled by a call that knows its fiber alone: weft_cancel, a hang-up, a stop of the scheduler. */
@@ -48,16 +48,9 @@ WF_COLD static void cancelled_as_fiber(weft_task *t, weft_fiber *f)
     wf_flow_cancel(&t->flow, &why);
 }
 
-/* The end of a fiber that is a task, by a return or by pthread_exit under libweft-hook. */
-static void fiber_ends(void *arg)
+/* The fiber's clean-up handlers have run. */
+static void task_ends(weft_task *t)
 {
-    weft_task *t = arg;
-    weft_fiber *f = wf_thread_now()->fiber;
-    uint32_t bits = wf_load(&f->sleeper.bits);
-    if (wf_unlikely(bits & WF_CANCEL_SELF) && !wf_flow_is_cancelled(&t->flow))
-        cancelled_as_fiber(t, f);
-    if (wf_unlikely(bits & WF_EXTRA))
-        wf_family_leave(f); /* clean-up handlers first: after the end what they use may be gone */
     wf_task_finish(t, t->code, t->value);
     wf_thread_now()->fiber->coro->user = NULL; /* as wf_flow_leave */
     struct wf_later later = {0};
@@ -68,6 +61,24 @@ static void fiber_ends(void *arg)
         wf_task_tell(t, &later);
     wf_task_over(t, &later);
     wf_later_here(&later); /* last: they may wait for the end of our executor, or of our scope */
+}
+
+/* The end of a fiber that is a task, by a return or by pthread_exit under libweft-hook. */
+static void fiber_ends(void *arg)
+{
+    weft_task *t = arg;
+    weft_fiber *f = wf_thread_now()->fiber;
+    uint32_t bits = wf_load(&f->sleeper.bits);
+    if (wf_unlikely(bits & WF_CANCEL_SELF) && !wf_flow_is_cancelled(&t->flow))
+        cancelled_as_fiber(t, f);
+    if (wf_unlikely(bits & WF_EXTRA) && (wf_extra_of(f)->defers || wf_extra_of(f)->locals)) {
+        struct wf_finish again; /* a handler may end the fiber: the other handlers come before the task's end, too */
+        wf_finish_begin(&again, fiber_ends, t);
+        wf_family_leave(f); /* before the task's end: later, what they use may be gone */
+        wf_finish_end(&again);
+    } else {
+        task_ends(t);
+    }
 }
 
 /* Ends a task that never runs. */

@@ -328,7 +328,7 @@ static void waits_deaf(int self)
     struct wf_sleeper own, *me = wf_sleeper(&own);
     wf_lock(&lock);
     wf_waiters_add(&waiters, &me->node, me);
-    wf_wait_deaf(me, "the object", &lock);
+    wf_wait_deaf(me, "the object", &lock, WEFT_FOREVER);
     CHECK_INT(wins, ==, 1);
     CHECK_INT(park(WEFT_FOREVER) == 0 ? park(WEFT_FOREVER) : -ECANCELED, ==, -ECANCELED); /* the cancel has stayed */
 }

@@ -112,7 +112,7 @@ static void end_while_making(bool frees)
     AWAIT(seen(&m.calls));
     AWAIT(count_threads() == threads + 1);
     if (frees)
-        wf_executor_abandon(m.x);
+        wf_executor_abandon(m.x, &(struct wf_later){0});
     put(&m.go_on, 1);
     pthread_join(thread, NULL);
     wf_sys_before(0, NULL, NULL);
