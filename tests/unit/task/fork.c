@@ -2,6 +2,7 @@
  * Executors and tasks in the child of a fork.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "base/sanitizer.h"
@@ -743,6 +744,50 @@ TEST(a_cancel_of_a_task_returns_in_the_child_too_when_a_task_below_forks)
     in_a_fiber(1, cancels_above_a_fork, &c);
 }
 
+/* Two tasks on noop that continue one after another, where the first one forks. */
+struct continued {
+    weft_task *awaited;
+    int *runs; /* shared with the child */
+    pid_t child;
+};
+
+static int forks_after_an_await(void *arg, void **value)
+{
+    struct continued *c = arg;
+    CHECK_INT(weft_task_await(c->awaited, value, WEFT_FOREVER), ==, 0);
+    c->child = fork();
+    return 0;
+}
+
+static int counts_after_an_await(void *arg, void **value)
+{
+    struct continued *c = arg;
+    CHECK_INT(weft_task_await(c->awaited, value, WEFT_FOREVER), ==, 0);
+    more(c->runs);
+    return 0;
+}
+
+TEST(tasks_that_continue_behind_a_task_that_forks_do_so_in_the_parent_alone)
+{
+    SKIP_UNDER_TSAN();
+    struct place looper = place_new(LOOPER), noop = place_new(NOOP);
+    struct gate g = {0};
+    struct continued c = {.awaited = start_on(looper.x, passes_as_task, &g)};
+    c.runs = mmap(NULL, sizeof *c.runs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    weft_task *t[2] = {start_on(noop.x, forks_after_an_await, &c), start_on(noop.x, counts_after_an_await, &c)};
+    put(&g.open, 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(ends(t[i]), ==, 0);
+        weft_task_free(t[i]);
+    }
+    CHECK_INT(status_of(c.child), ==, 0);
+    CHECK_INT(seen(c.runs), ==, 1);
+    munmap(c.runs, sizeof *c.runs);
+    weft_task_free(c.awaited);
+    place_free(&noop);
+    place_free(&looper);
+}
+
 TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in_the_child,
       a_child_forked_by_a_task_ends_when_the_task_returns, a_fiber_that_is_a_task_may_fork,
       a_task_that_forked_goes_on_after_an_await, a_task_without_executor_may_fork_and_start_others,
@@ -756,4 +801,5 @@ TESTS(task_fork, executors_with_threads_are_closed_in_the_child, noop_goes_on_in
       a_function_of_the_parent_that_the_child_calls_too_leaves_those_of_the_child_alone,
       an_unfinished_task_of_the_parent_takes_no_callbacks_and_is_not_locked,
       an_ended_task_of_the_parent_can_be_used_though_its_lock_was_held,
-      a_cancel_of_a_task_returns_in_the_child_too_when_a_task_below_forks)
+      a_cancel_of_a_task_returns_in_the_child_too_when_a_task_below_forks,
+      tasks_that_continue_behind_a_task_that_forks_do_so_in_the_parent_alone)

@@ -350,9 +350,107 @@ TEST(an_end_that_gives_way_in_a_programs_execute_shares_no_list_with_other_fiber
     place_free(&noop);
 }
 
+/* Two tasks on noop await the same task: the first one fails its scope, the second one waits for the close. */
+struct pair_of_ends {
+    weft_task *awaited, *never;
+    weft_event closed;
+    int second;
+};
+
+static int fails_after_an_await(void *arg, void **value)
+{
+    CHECK_INT(weft_task_await(((struct pair_of_ends *)arg)->awaited, value, WEFT_FOREVER), ==, 0);
+    return -EIO;
+}
+
+static int waits_for_the_close(void *arg, void **value)
+{
+    struct pair_of_ends *p = arg;
+    CHECK_INT(weft_task_await(p->awaited, value, WEFT_FOREVER), ==, 0);
+    p->second = weft_event_wait(&p->closed, weft_in(LONG));
+    return 0;
+}
+
+static int awaits_in_vain(void *arg, void **value)
+{
+    return weft_task_await(((struct pair_of_ends *)arg)->never, value, WEFT_FOREVER);
+}
+
+static void *closes_beside_a_second(void *arg)
+{
+    static const enum kind kinds[] = {LOOPER, NOOP}; /* of the sibling that the failure cancels */
+    for (int i = 0; i < 2; i++) {
+        struct place looper = place_new(LOOPER), noop = place_new(NOOP), sibling = place_new(kinds[i]);
+        struct pair_of_ends p = {.second = -1};
+        struct gate g = {0};
+        weft_scope s;
+        p.awaited = start_on(looper.x, passes_as_task, &g);
+        CHECK_INT(weft_task_start(&p.never, waits_for_ever, NULL, NULL), ==, 0);
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        weft_task_opts in = {.on = noop.x, .scope = &s}, beside = {.on = sibling.x, .scope = &s};
+        weft_task *t[3] = {NULL};
+        CHECK_INT(weft_task_start(&t[0], awaits_in_vain, &p, &beside), ==, 0);
+        CHECK_INT(weft_task_start(&t[1], fails_after_an_await, &p, &in), ==, 0);
+        t[2] = start_on(noop.x, waits_for_the_close, &p);
+        put(&g.open, 1);
+        CHECK_INT(weft_scope_wait(&s), ==, -EIO); /* the sibling was cancelled before the second one continued */
+        CHECK_INT(weft_scope_close(&s), ==, -EIO);
+        weft_event_set(&p.closed);
+        CHECK_INT(ends(t[2]), ==, 0);
+        CHECK_INT(p.second, ==, 0);
+        CHECK_INT(ends(t[0]), ==, -ECANCELED);
+        CHECK_INT(weft_task_cancel(p.never), ==, 0);
+        for (int k = 0; k < 3; k++)
+            weft_task_free(t[k]);
+        CHECK_INT(ends(p.never), ==, -ECANCELED);
+        weft_task_free(p.never);
+        weft_task_free(p.awaited);
+        place_free(&sibling);
+        place_free(&noop);
+        place_free(&looper);
+    }
+    return arg;
+}
+
+TEST(siblings_of_a_failed_task_are_cancelled_before_other_tasks_continue)
+{
+    in_a_fiber(1, closes_beside_a_second, NULL);
+}
+
+static void *sleeps_in_a_runtime(void *arg)
+{
+    put(arg, 1);
+    CHECK_INT(weft_sleep(20 * WEFT_MS), ==, 0); /* the cancel of the task is none of its own */
+    put(arg, 2);
+    return NULL;
+}
+
+static int runs_a_runtime(void *arg, void **value)
+{
+    (void)value;
+    CHECK_INT(weft_run(sleeps_in_a_runtime, arg, NULL, NULL), ==, 0);
+    CHECK_INT(weft_run(sleeps_in_a_runtime, arg, NULL, NULL), ==, -ECANCELED);
+    return weft_sleep(0);
+}
+
+TEST(a_runtime_that_a_cancelled_task_runs_goes_on_to_its_end)
+{
+    struct place looper = place_new(LOOPER);
+    int step = 0;
+    weft_task *t = start_on(looper.x, runs_a_runtime, &step);
+    AWAIT(seen(&step) == 1);
+    CHECK_INT(weft_task_cancel(t), ==, 0);
+    CHECK_INT(ends(t), ==, -ECANCELED);
+    CHECK_INT(step, ==, 2);
+    weft_task_free(t);
+    place_free(&looper);
+}
+
 TESTS(task_noop, a_task_that_continues_where_a_child_failed_may_wait_for_the_close,
       the_end_of_a_fiber_continues_tasks_on_a_thread_of_their_own,
       the_deadline_of_a_scope_continues_tasks_on_a_thread_of_their_own,
       a_task_that_blocks_after_its_awaits_deadline_holds_up_no_other_deadline, a_hangup_continues_tasks_without_a_lock,
       a_task_that_continues_in_a_close_may_join_what_is_closed,
-      an_end_that_gives_way_in_a_programs_execute_shares_no_list_with_other_fibers)
+      an_end_that_gives_way_in_a_programs_execute_shares_no_list_with_other_fibers,
+      siblings_of_a_failed_task_are_cancelled_before_other_tasks_continue,
+      a_runtime_that_a_cancelled_task_runs_goes_on_to_its_end)

@@ -520,6 +520,30 @@ TEST(without_memory_nothing_is_lost_or_leaked)
     CHECK_INT(wf_sys_held().n, ==, had.n);
 }
 
+static int offloads_with_a_deadline(void *arg)
+{
+    struct call *c = arg;
+    weft_time deadline = weft_in(30 * WEFT_MS);
+    c->rc = weft_offload(uses_the_frame, c, NULL, deadline);
+    CHECK_INT(weft_now().ns, >=, deadline.ns);
+    return c->rc;
+}
+
+IN_A_SCOPE_FIBER(a_cancelled_call_on_a_helper_still_has_its_own_deadline)
+{
+    struct call c = {0};
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    CHECK_INT(weft_scope_go(&s, offloads_with_a_deadline, &c), ==, 0);
+    AWAIT(seen(&c.begun));
+    CHECK_INT(weft_scope_cancel(&s, 0, NULL), ==, 0);
+    CHECK_INT(weft_scope_close(&s), ==, -ECANCELED);
+    CHECK(c.rc == -ETIMEDOUT || (c.rc == 0 && seen(&c.ended))); /* it takes longer than its deadline, mostly */
+    put(&c.go_on, 1);
+    AWAIT(seen(&c.ended));
+    return arg;
+}
+
 TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_that_nobody_waited_for_is_reported,
       weft_scope_panics_if_it_cannot_open, a_fiber_that_ends_with_a_scope_open_panics_and_names_where_it_was_opened,
       handlers_run_in_reverse_order_at_the_close_or_at_the_fibers_end_and_may_wait, a_plain_thread_has_no_handlers,
@@ -528,4 +552,5 @@ TESTS(scope_life, weft_scope_closes_on_every_path_out_of_its_block, a_failure_th
       close_names_after_a_second_the_children_that_ignore_their_cancel, close_names_tasks_that_ignore_their_cancel,
       close_says_that_an_offloaded_call_cannot_be_interrupted, on_a_shared_stack_a_scope_is_on_the_heap,
       in_the_child_of_a_fork_scopes_hold_no_children, a_child_that_forks_is_nobodys_child_there,
-      without_memory_nothing_is_lost_or_leaked, no_offloaded_call_outlives_the_scope_of_its_caller)
+      without_memory_nothing_is_lost_or_leaked, no_offloaded_call_outlives_the_scope_of_its_caller,
+      a_cancelled_call_on_a_helper_still_has_its_own_deadline)

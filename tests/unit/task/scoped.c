@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <weft/context.h>
+#include <weft/hook.h>
 #include <weft/scope.h>
 
 #include "unit/task/places.h"
@@ -500,10 +501,90 @@ TEST(the_list_of_failures_names_the_fiber_of_a_task)
     in_a_fiber(1, lists_a_failed_task, NULL);
 }
 
+struct freed {
+    weft_executor *x;
+    int freed;
+};
+
+static void frees_the_executor(void *value)
+{
+    struct freed *f = value;
+    CHECK_INT(weft_executor_join(f->x, WEFT_FOREVER), ==, -EDEADLK);
+    CHECK_INT(weft_executor_free(f->x), ==, 0);
+    put(&f->freed, 1);
+}
+
+static void *lets_a_destructor_free(void *arg)
+{
+    for (enum kind k = THREAD; k < KINDS; k++) {
+        struct place p = place_new(k);
+        struct freed f = {.x = p.x};
+        weft_scope s;
+        weft_task *t = NULL;
+        weft_task_opts opts = {.on = p.x, .scope = &s, .destroy = frees_the_executor};
+        CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+        CHECK_INT(weft_task_start(&t, returns_arg, &f, &opts), ==, 0);
+        bool ends_first = weft_task_await(t, NULL, WEFT_NOW) == 0;
+        if (!ends_first)
+            weft_task_free(t);
+        CHECK_INT(weft_scope_wait(&s), ==, 0);
+        CHECK_INT(weft_scope_close(&s), ==, 0);
+        if (ends_first) { /* then the destructor would run here, outside of the executor */
+            void *value;
+            CHECK_INT(weft_task_take(t, &value), ==, 0);
+            weft_task_free(t);
+            CHECK_INT(weft_executor_free(p.x), ==, 0);
+            put(&f.freed, 1);
+        }
+        CHECK_INT(seen(&f.freed), ==, 1);
+        if (p.sched)
+            end_sched(p.sched);
+    }
+    return arg;
+}
+
+TEST(the_destructor_of_a_childs_value_may_free_the_executor)
+{
+    in_a_fiber(1, lets_a_destructor_free, NULL);
+}
+
+static void ends_its_fiber(void *arg)
+{
+    more(arg);
+    weft_hook_end(NULL);
+}
+
+static int defers_two_ends(void *arg, void **value)
+{
+    (void)value;
+    CHECK_INT(weft_defer(counts_call, arg), ==, 0);
+    CHECK_INT(weft_defer(ends_its_fiber, arg), ==, 0);
+    return 0;
+}
+
+static void *has_handlers_that_end_the_fiber(void *arg)
+{
+    int calls = 0;
+    weft_scope s;
+    CHECK_INT(weft_scope_open(&s, NULL), ==, 0);
+    weft_task *t = start_in(&s, NULL, defers_two_ends, &calls);
+    CHECK_INT(ends(t), ==, 0);
+    CHECK_INT(seen(&calls), ==, 2); /* the other handler, too, before the task's end */
+    CHECK_INT(weft_scope_close(&s), ==, 0);
+    weft_task_free(t);
+    return arg;
+}
+
+TEST(a_task_ends_although_a_handler_ends_its_fiber)
+{
+    in_a_fiber(1, has_handlers_that_end_the_fiber, NULL);
+}
+
 TESTS(task_scoped, a_scope_waits_for_tasks_of_every_kind, a_close_cancels_tasks_and_waits_for_them,
       a_failed_task_fails_its_scope_and_cancels_the_others, a_scope_refuses_tasks_as_it_refuses_fibers,
       a_task_inherits_the_context_of_its_starter, a_task_sees_that_its_scope_is_stopping,
       a_stop_reaches_what_is_below_tasks, a_dropped_task_leaves_its_scope,
       clean_up_handlers_of_a_task_run_before_its_end,
       the_value_of_a_child_whose_handle_is_freed_is_destroyed_before_the_close,
-      a_task_that_was_cancelled_as_a_fiber_has_not_failed, the_list_of_failures_names_the_fiber_of_a_task)
+      a_task_that_was_cancelled_as_a_fiber_has_not_failed, the_list_of_failures_names_the_fiber_of_a_task,
+      the_destructor_of_a_childs_value_may_free_the_executor, a_task_ends_although_a_handler_ends_its_fiber)
