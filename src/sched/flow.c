@@ -77,6 +77,9 @@ static bool is_task(const struct wf_flow *flow)
 
 struct wf_flow *wf_flow_task(void)
 {
+    const weft_coro *c = wf_thread_now()->current;
+    if (wf_likely(c && is_base(c) && !c->user)) /* most fibers */
+        return NULL;
     return innermost(is_running_task);
 }
 
