@@ -14,7 +14,7 @@
  * No recursion. A task that ends resumes the tasks that awaited it. If they continue on the same thread (noop, or no
  * thread could be made), they go into a list (sched/later.h). The loop that ran the ended task then runs them one after
  * another. If there is no such loop, because a worker has ended the wait on its own stack, or the thread that keeps the
- * deadlines has, the list gets a thread of its own.
+ * deadlines has, each task of the list gets a thread of its own.
  */
 #include "task/task.h"
 
@@ -98,6 +98,7 @@ static void run(weft_task *t, struct wf_later *later)
     } while (publish(t)); /* false: another thread may own the task by now */
 }
 
+static void continue_here(weft_task *t);
 static void resume(struct wf_later *later, bool here);
 
 /* Adds a task; `now`: before the others, which may wait for it. */
@@ -127,17 +128,22 @@ static void run_all(struct wf_later *later)
     }
 }
 
+/* A thread of its own for each task of the list, as a task may wait for another one. The last one has this thread. */
 static void *run_apart(void *first)
 {
-    struct wf_later later = {0};
     uint32_t forks = wf_forks;
     pthread_setname_np(pthread_self(), "weft_noop");
     for (weft_task *t = first, *next; t; t = next) {
+        pthread_t id;
         next = t->coro.next;
-        put(&later, t, false);
+        t->coro.next = NULL;
+        if (next && wf_crew_thread(&id, run_apart, t) == 0) {
+            pthread_detach(id);
+            continue;
+        }
+        continue_here(t);
+        wf_crew_check_fork(forks);
     }
-    wf_later_here(&later);
-    wf_crew_check_fork(forks);
     return NULL;
 }
 

@@ -71,7 +71,9 @@ static void fiber_ends(void *arg)
     uint32_t bits = wf_load(&f->sleeper.bits);
     if (wf_unlikely(bits & WF_CANCEL_SELF) && !wf_flow_is_cancelled(&t->flow))
         cancelled_as_fiber(t, f);
-    if (wf_unlikely(bits & WF_EXTRA) && (wf_extra_of(f)->defers || wf_extra_of(f)->locals)) {
+    const struct wf_extra *x = wf_unlikely(bits & WF_EXTRA) ? wf_load_acquire(&f->extra)
+                                                            : NULL; /* pairs with wf_extra */
+    if (wf_unlikely(x && (x->defers || x->locals))) {
         struct wf_finish again; /* a handler may end the fiber: the other handlers come before the task's end, too */
         wf_finish_begin(&again, fiber_ends, t);
         wf_family_leave(f); /* before the task's end: later, what they use may be gone */
