@@ -443,11 +443,14 @@ static void in_the_child(weft_scope *s)
             return arg; /* it takes the child's fibers for those of the parent's threads */                            \
     } while (0)
 
+/* Long enough for the first part of in_the_child. */
+#define CHILDS_DEADLINE ((WF_VALGRIND || TEST_EMULATED ? 4000 : 700) * WEFT_MS)
+
 IN_A_SCOPE_FIBER(in_the_child_of_a_fork_scopes_hold_no_children)
 {
     SKIP_UNDER_TSAN();
     weft_scope s;
-    CHECK_INT(weft_scope_open(&s, &(weft_scope_opts){.deadline = weft_in(100 * WEFT_MS)}), ==, 0);
+    CHECK_INT(weft_scope_open(&s, &(weft_scope_opts){.deadline = weft_in(CHILDS_DEADLINE)}), ==, 0);
     CHECK_INT(weft_scope_go(&s, waits, NULL), ==, 0);
     weft_yield();
     pid_t child = fork();
