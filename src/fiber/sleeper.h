@@ -33,7 +33,7 @@ enum wf_phase {
 
 /* Bits of `bits`. */
 enum {
-    WF_CANCEL = 1 << 0, /* it is cancelled now: its waits look at this bit alone. A plain thread's: the task that it runs */
+    WF_CANCEL = 1 << 0, /* it is cancelled now: its waits look at this bit alone. Of a thread: the task that it runs */
     WF_TOKEN = 1 << 1,  /* an unpark came while it was not PARKED */
     WF_KNOWN = 1 << 2,  /* others know the fiber by its id, and look under the pool's lock: see wf_be_known */
     WF_CANCEL_SELF =
