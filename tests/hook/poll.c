@@ -111,7 +111,7 @@ STATEMENT(what_was_not_asked_for_does_not_wake)
     double start = now_ms(), computed = cpu_ms();
     CHECK_INT(poll(fds, 2, 200), ==, 0);
     CHECK_AFTER(start, 200);
-    CHECK(cpu_ms() - computed < alone + 200); /* a crowd that looks again and again takes all of the 400 */
+    CHECK(cpu_ms() - computed < 100);
     CHECK_INT(fds[0].revents, ==, 0);
     end(f);
     start = now_ms();
@@ -299,7 +299,7 @@ STATEMENT(a_thousand_that_wait_compute_nothing)
     usleep(100000);
     double computed = cpu_ms();
     usleep(400000);
-    CHECK(cpu_ms() - computed < 100);
+    CHECK(cpu_ms() - computed < alone + 200); /* a crowd that looks again and again takes all of the 400 */
     close(door.b);
     for (int i = 0; i < CROWD; i++)
         end(flows[i]);
