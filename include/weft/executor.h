@@ -93,9 +93,9 @@ WEFT_API int weft_executor_new(weft_executor **out, const weft_executor_ops *ops
  *
  * A task on it runs in weft_task_start up to its first await that has to wait. Then weft_task_start returns. The task
  * continues on the thread that ends the wait, before that thread goes on with anything else. This is the thread that
- * ends the awaited task, or the thread that calls weft_task_cancel. If a worker or the clock ends the wait (the deadline
- * of the await or of a scope, a hang-up, the failure of another child that is a fiber), the task continues on a new
- * thread.
+ * ends the awaited task, or the thread that calls weft_task_cancel. If a worker or the clock ends the wait (the
+ * deadline of the await or of a scope, a hang-up, the failure of another child that is a fiber), the task continues on
+ * a new thread.
  *
  * Returns: 0, -EINVAL no out, -ENOMEM
  * Context: fiber | any thread

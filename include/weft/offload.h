@@ -47,13 +47,13 @@ typedef struct weft_offload_opts {
  * Runs fn(arg) on a helper thread and waits for its value (value may be NULL). On a plain thread without a deadline fn is
  * called right there.
  *
- * A call whose deadline passes, or whose fiber is cancelled, returns at once. If fn has not begun by then, fn never runs.
- * If fn has begun, the helper goes on to its end, and the value is thrown away. So `arg`, and all that fn uses, must live
- * until fn has ended: opts->drop of weft_offload_with tells when, and opts->stays waits for it.
+ * A call whose deadline passes, or whose fiber is cancelled, returns at once. If fn has not begun by then, fn never
+ * runs. If fn has begun, the helper goes on to its end, and the value is thrown away. So `arg`, and all that fn uses,
+ * must live until fn has ended: opts->drop of weft_offload_with tells when, and opts->stays waits for it.
  *
- * In a scope (weft/scope.h) a cancel does not leave fn behind: if the caller is a child of a scope, or has a scope open,
- * and there is no opts->drop, then a cancelled call whose fn has begun returns when fn has ended, with 0. So nothing that
- * a scope's children have begun outlives its close. A deadline of the call itself still leaves fn behind.
+ * In a scope (weft/scope.h) a cancel does not leave fn behind: if the caller is a child of a scope, or has a scope
+ * open, and there is no opts->drop, then a cancelled call whose fn has begun returns when fn has ended, with 0. So no
+ * cancel lets fn outlive the close of the scope. The deadline of the call itself still leaves fn behind.
  *
  * Returns: 0, -ETIMEDOUT, -ECANCELED, -EAGAIN there is no thread to be had, or WEFT_NOW (fn does not run), -ENOMEM,
  *          -EINVAL no fn

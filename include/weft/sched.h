@@ -170,9 +170,10 @@ typedef struct weft_sched_opts {
  * address and, for a lock, which fiber or thread holds it. After that weft_run goes on waiting. As long as a fiber that
  * was given to weft_cancel_on_hangup is parked, a hangup may cancel it, and no list is printed.
  *
- * Returns: 0, -EDEADLK called in a fiber, -EBUSY another weft_run is under way, or the calling thread is a scheduler's
- *          worker 0; -EINVAL, -ENOMEM and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork
- *          made in another fiber than the first, whose value is not there
+ * Returns: 0, -EDEADLK called in a fiber, -ECANCELED called in a cancelled task that is no fiber (weft/task.h),
+ *          -EBUSY another weft_run is under way, or the calling thread is a scheduler's worker 0; -EINVAL, -ENOMEM
+ *          and -EAGAIN as weft_sched_new and weft_sched_start; -ESRCH in the child of a fork made in another fiber
+ *          than the first, whose value is not there
  * Context: any thread, not a fiber
  * Blocks:  the thread, until every fiber has ended
  * Owns:    nothing

@@ -1,5 +1,6 @@
 /*
- * sched/dump_scopes.h: the scopes that a dump shows, and the ids of their children; copied while the pool is locked.
+ * sched/dump_scopes.h: the scopes that a dump shows, and what it says of their children; copied while the pool is
+ * locked.
  *
  * A fiber that has opened a scope has the bit WF_OPENED until it ends, and clears it under the pool's lock. So a walk
  * through the pool, which holds that lock, may look at the fiber's extra.

@@ -56,8 +56,8 @@ struct wf_flow *wf_flow_task(void);
 struct weft_task *wf_flow_current(void);
 
 /*
- * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber, because such a
- * task leaves the fiber at an await.
+ * The calling fiber, for what belongs to a fiber. NULL: a plain thread, or a task on noop inside a fiber, because such
+ * a task leaves the fiber at an await.
  */
 struct weft_fiber *wf_flow_fiber(void);
 

@@ -19,13 +19,14 @@ struct wf_child;
 struct wf_later {
     struct wf_child *held;          /* children that a cancel holds, linked by `held` */
     struct weft_task *first, *last; /* tasks that are to continue, linked by coro.next */
-    /* Continues the tasks: here, or else on a thread of their own. Set if there is a task. */
+    /* Continues the tasks, as wf_later_do says. Set if there is a task. */
     void (*resume)(struct wf_later *l, bool here);
 };
 
-/* Does all of it, on the calling thread. */
+/* Cancels the children, then continues the tasks: `here` on the calling thread, else on threads of their own. */
 WF_COLD void wf_later_do(struct wf_later *l, bool here);
 
+/* Does all of it on the calling thread. */
 static inline void wf_later_here(struct wf_later *l)
 {
     if (wf_unlikely(l->held || l->first))
