@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the libraries, the headers, weft.pc, weft-hook.pc and the CMake package.
+# What `cmake --install` puts where: the libraries, the headers, weft.pc, weft-hook.pc, weft-http.pc and the CMake package.
 #
 # The installed tree may be moved: weft.pc and the package find their prefix from where they lie, unless
 # CMAKE_INSTALL_LIBDIR or CMAKE_INSTALL_INCLUDEDIR was given as an absolute path.
@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(weft_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 set(weft_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(TARGETS weft weft_static weft_hook EXPORT weftTargets
+install(TARGETS weft weft_static weft_hook weft_http weft_http_static EXPORT weftTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_BINARY_DIR}/src/hook/weft-hook.o DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -38,7 +38,9 @@ if(weft_uring)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft-hook.pc.in ${PROJECT_BINARY_DIR}/weft-hook.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/weft.pc ${PROJECT_BINARY_DIR}/weft-hook.pc DESTINATION ${weft_pc_dir})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/weft-http.pc.in ${PROJECT_BINARY_DIR}/weft-http.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weft.pc ${PROJECT_BINARY_DIR}/weft-hook.pc ${PROJECT_BINARY_DIR}/weft-http.pc
+  DESTINATION ${weft_pc_dir})
 
 # The package: find_package(weft), then link weft::weft or weft::weft_static, and weft::hook or weft::hook_object for the hooks.
 set(weft_hook_object ${CMAKE_INSTALL_LIBDIR}/weft-hook.o)

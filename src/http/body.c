@@ -1,0 +1,4 @@
+/*
+ * http/body.c: to be written.
+ */
+typedef int wh_body_is_empty;

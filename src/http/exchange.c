@@ -1,0 +1,4 @@
+/*
+ * http/exchange.c: to be written.
+ */
+typedef int wh_exchange_is_empty;

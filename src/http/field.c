@@ -1,0 +1,4 @@
+/*
+ * http/field.c: to be written.
+ */
+typedef int wh_field_is_empty;

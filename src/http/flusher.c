@@ -1,0 +1,4 @@
+/*
+ * http/flusher.c: to be written.
+ */
+typedef int wh_flusher_is_empty;

@@ -1,0 +1,4 @@
+/*
+ * http/memory.c: to be written.
+ */
+typedef int wh_memory_is_empty;

@@ -1,0 +1,100 @@
+/*
+ * http/parse.h: the strict parser of a request's head (RFC 9112, sections 2 to 6).
+ *
+ * It looks at each byte once, allocates nothing and changes nothing: what it finds are places in the buffer. What it
+ * accepts has one meaning for every server: framing (how long the body is) is decided here and nowhere else.
+ *
+ * A head may come in parts. The caller appends bytes to its buffer and calls again; a struct wh_head keeps where the
+ * parser was, at the beginning of a line, so that a client that sends one byte at a time costs one line at a time.
+ */
+#ifndef WH_HTTP_PARSE_H
+#define WH_HTTP_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A part of the buffer that the head was read into. */
+struct wh_slice {
+    uint32_t at;
+    uint32_t size;
+};
+
+/* A field: its name as it was sent, and its value without white space around it. The byte after each may be overwritten
+ * (it is the colon, or white space or CR). */
+struct wh_field {
+    struct wh_slice name, value;
+};
+
+enum wh_method {
+    WH_OTHER_METHOD,
+    WH_GET,
+    WH_HEAD,
+    WH_POST,
+    WH_PUT,
+    WH_DELETE,
+    WH_PATCH,
+    WH_OPTIONS,
+    WH_CONNECT,
+    WH_TRACE,
+};
+
+enum wh_form {
+    WH_ORIGIN_FORM,    /* /path?query */
+    WH_ABSOLUTE_FORM,  /* http://authority/path?query */
+    WH_AUTHORITY_FORM, /* host:port, of CONNECT */
+    WH_ASTERISK_FORM,  /* *, of OPTIONS */
+};
+
+struct wh_head {
+    /* In: the caller's limits. */
+    struct wh_field *fields;  /* room for the fields */
+    uint32_t most_fields;     /* how many there is room for */
+    uint32_t most_bytes;      /* of the whole head */
+
+    /* Between calls: all 0 at the beginning (wh_head_begin). */
+    uint32_t line;            /* where the line begins that is parsed next */
+    uint32_t count;           /* fields so far */
+    bool has_request_line;
+    bool saw_host, saw_length, saw_coding;
+
+    /* Out. Valid once wh_parse_head has returned a positive number. */
+    uint8_t method;           /* enum wh_method */
+    uint8_t form;             /* enum wh_form */
+    uint8_t minor;            /* HTTP/1.minor: 0 or 1 */
+    bool has_query;
+    bool has_percent;         /* the path has a '%' */
+    bool has_dot;             /* the path has "/." somewhere: it may have dot segments */
+    bool is_chunked;
+    bool has_length;          /* Content-Length was sent: `length` */
+    bool keeps_alive;         /* by version and Connection */
+    bool says_keep_alive;     /* Connection: keep-alive was sent */
+    bool expects_continue;    /* Expect: 100-continue, of an HTTP/1.1 request */
+    bool has_upgrade;         /* Connection: upgrade and an Upgrade field */
+    struct wh_slice method_text, target, path, query; /* path: "/" if an absolute form has none (then its size is 0); query: without '?' */
+    struct wh_slice host;     /* the authority of the target, or else the value of Host; size 0: none */
+    uint64_t length;
+};
+
+/* Makes a head ready for the first bytes; the limits stay as they are. */
+static inline void wh_head_begin(struct wh_head *head)
+{
+    head->line = head->count = 0;
+    head->has_request_line = head->saw_host = head->saw_length = head->saw_coding = false;
+    head->has_query = head->has_percent = head->has_dot = head->is_chunked = head->has_length = false;
+    head->says_keep_alive = head->expects_continue = head->has_upgrade = false;
+    head->host.size = 0;
+    head->length = 0;
+}
+
+/*
+ * Parses the head at the beginning of `bytes`. The buffer's bytes before `size` must not change between calls with the
+ * same head.
+ *
+ * Returns the bytes of the head, its empty line included; 0: more bytes are needed; or minus the status of the answer:
+ * -400 malformed, -414 the target is too long (the request line alone is beyond most_bytes), -431 too many bytes or fields,
+ * -501 a transfer coding that is not known, -505 another version than 1.0 or 1.1. An unknown Expect is -417.
+ */
+int wh_parse_head(struct wh_head *head, const char *bytes, size_t size);
+
+#endif

@@ -1,0 +1,4 @@
+/*
+ * http/reply.c: to be written.
+ */
+typedef int wh_reply_is_empty;

@@ -1,0 +1,4 @@
+/*
+ * http/server.c: to be written.
+ */
+typedef int wh_server_is_empty;

@@ -1,0 +1,4 @@
+/*
+ * http/type.c: to be written.
+ */
+typedef int wh_type_is_empty;
