@@ -9,4 +9,5 @@ function(weft_http_test name)
 endfunction()
 
 # Pure functions.
+weft_http_test(files_condition)
 # The server.

@@ -51,6 +51,12 @@ static bool count_thread(struct calls *calls, struct perf_event_attr *attr, pid_
 
 const char *calls_open(struct calls *calls, pid_t process)
 {
+    calls->threads = 0;
+    return calls_add(calls, process);
+}
+
+const char *calls_add(struct calls *calls, pid_t process)
+{
     struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .disabled = 1, .inherit = 1};
     long long id = event_id();
     bool all = true;
@@ -58,14 +64,15 @@ const char *calls_open(struct calls *calls, pid_t process)
     struct dirent *entry;
     DIR *tasks;
 
-    calls->threads = 0;
     if (id < 0)
         return no_trace_points;
     attr.config = (uint64_t)id;
     snprintf(path, sizeof(path), "/proc/%d/task", (int)process);
     tasks = opendir(path);
-    if (!tasks)
+    if (!tasks) {
+        calls_close(calls);
         return no_such_process;
+    }
     while (all && (entry = readdir(tasks)))
         if (entry->d_name[0] != '.')
             all = count_thread(calls, &attr, (pid_t)strtol(entry->d_name, NULL, 10));

@@ -12,28 +12,24 @@
  * time for a message, and its system calls are counted, for half of the time. Or it is serve-HANDLER, and LIBRARY ends with the
  * number of workers: the two share all CPUs, and the answer is messages per second.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../common/case.h"
-#include "child.h"
-#include "latency.h"
+#include "../common/child.h"
+#include "../common/latency.h"
+#include "../common/load.h"
 
 #define EVENTS 256
 #define SMALL_BYTES 64
 #define SERVE_CONNECTIONS 64
 #define PAUSES_A_QUEUE 8
-#define SILENCE_MS 5000 /* so long without an answer: it is lost */
-#define KNOCK_EVERY 64  /* connections, of which one must be answered before more are made: the backlog is finite */
-#define OTHER_DESCRIPTORS 64 /* in either process */
 #define OFFSETS 8191         /* messages are pieces of one long text that start here or there; prime */
 #define ROOM 65536
 
@@ -57,13 +53,6 @@ static struct {
     int set;
     unsigned char *text;
 } load;
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
 
 /* Setting up */
 
@@ -102,17 +91,6 @@ static void make_text(void)
     }
 }
 
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < load.count + OTHER_DESCRIPTORS)
-        case_na("%zu descriptors are more than this process may have (%llu)", load.count + OTHER_DESCRIPTORS,
-                (unsigned long long)limit.rlim_cur);
-}
-
 /* Messages */
 
 /* Into a socket that waits; one message is all that is in it. */
@@ -120,7 +98,7 @@ static void send_message(struct connection *c)
 {
     c->offset = (c->offset + 4099) % OFFSETS;
     c->got = 0;
-    c->sent_at = now_ns();
+    c->sent_at = load_now_ns();
     for (size_t sent = 0; sent < load.bytes;) {
         ssize_t n = send(c->fd, load.text + c->offset + sent, load.bytes - sent, MSG_NOSIGNAL);
         if (n <= 0)
@@ -153,22 +131,11 @@ static bool receive(struct connection *c, int flags)
 
 static void connect_one(struct connection *c, uint16_t port, size_t number)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
-    struct timeval patience = {.tv_sec = SILENCE_MS / 1000};
-    struct linger none = {.l_onoff = 1}; /* closed by a reset: no port stays behind */
-    int on = 1;
 
-    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    c->fd = load_connect(port);
     c->offset = (uint32_t)(number * 31 % OFFSETS);
-    if (c->fd < 0 || setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
-        setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
-        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) != 0 ||
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        connect(c->fd, (struct sockaddr *)&to, sizeof(to)) != 0)
-        case_fail("connection %zu: %s", number, strerror(errno));
-    setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* the cheapest; the default may have a timer for each */
-    if (number % KNOCK_EVERY == 0) {
+    if (number % LOAD_KNOCK_EVERY == 0) {
         send_message(c);
         while (!receive(c, 0))
             ;
@@ -200,7 +167,7 @@ static bool take_answer(struct connection *c)
         return false;
     load.answered++;
     if (load.latency)
-        latency_add(load.latency, now_ns() - c->sent_at);
+        latency_add(load.latency, load_now_ns() - c->sent_at);
     return !load.ending;
 }
 
@@ -211,16 +178,16 @@ static bool take_answer(struct connection *c)
  */
 static int await_answers(struct epoll_event *events)
 {
-    int64_t end = now_ns() + SILENCE_MS * 1000000LL;
+    int64_t end = load_now_ns() + LOAD_SILENCE_MS * 1000000LL;
     struct timespec pause = {.tv_nsec = load.pause_us * 1000};
     int n;
 
     if (load.pause_us == 0)
-        return epoll_wait(load.set, events, EVENTS, SILENCE_MS);
+        return epoll_wait(load.set, events, EVENTS, LOAD_SILENCE_MS);
     do {
         nanosleep(&pause, NULL);
         n = epoll_wait(load.set, events, EVENTS, 0);
-    } while (n == 0 && now_ns() < end);
+    } while (n == 0 && load_now_ns() < end);
     return n;
 }
 
@@ -246,12 +213,12 @@ static void take_turn(void)
 /* Puts the server under load for this time, or a little longer. Returns how many messages it was. */
 static uint64_t run_for(double ms)
 {
-    int64_t end = now_ns() + (int64_t)(ms * 1e6);
+    int64_t end = load_now_ns() + (int64_t)(ms * 1e6);
 
     load.answered = 0;
     load.ending = false;
     start_all();
-    while (now_ns() < end || load.answered < load.count)
+    while (load_now_ns() < end || load.answered < load.count)
         take_turn();
     load.ending = true;
     while (load.under_way > 0)
@@ -268,29 +235,6 @@ static void end_all(const struct child *server)
 
 /* Measuring */
 
-/* Writes "calls=N " or "calls_na=WHY ". */
-static void count_calls(struct child *server, double budget_ms, char *text, size_t size)
-{
-    const char *why = child_prepare_counting(server);
-    uint64_t answers;
-
-    if (why) {
-        snprintf(text, size, "calls_na=%s ", why);
-        return;
-    }
-    run_for(0); /* it was left alone for a while */
-    child_count_calls(server);
-    answers = run_for(budget_ms / 2);
-    snprintf(text, size, "calls=%.4f ", (double)child_calls(server) / (double)answers);
-}
-
-static int64_t own_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* `busy` and `load`: how many CPUs the server has used, and this process. */
 static void measure_serving(struct child *server, double budget_ms)
 {
@@ -301,13 +245,13 @@ static void measure_serving(struct child *server, double budget_ms)
 
     run_for(budget_ms / 5);
     load.latency = &latency;
-    start = now_ns();
+    start = load_now_ns();
     cpu = child_cpu_ns(server);
-    own = own_cpu_ns();
+    own = load_own_cpu_ns();
     answers = run_for(budget_ms);
-    own = own_cpu_ns() - own;
+    own = load_own_cpu_ns() - own;
     cpu = child_cpu_ns(server) - cpu;
-    took = now_ns() - start;
+    took = load_now_ns() - start;
     end_all(server);
     snprintf(params, sizeof(params), "cpu=%.2f busy=%.2f load=%.2f least=%.0f p50=%.0f p99=%.0f",
              (double)cpu / 1e3 / (double)answers, (double)cpu / (double)took, (double)own / (double)took,
@@ -325,14 +269,14 @@ static void measure(struct child *server, double budget_ms)
 
     run_for(budget_ms / 5);
     load.latency = &latency;
-    start = now_ns();
+    start = load_now_ns();
     cpu = child_cpu_ns(server);
     answers = run_for(budget_ms);
     cpu = child_cpu_ns(server) - cpu;
-    took = now_ns() - start;
+    took = load_now_ns() - start;
     load.latency = NULL;
-    memory = case_memory_of(server->pid);
-    count_calls(server, budget_ms, calls, sizeof(calls));
+    memory = child_memory(server);
+    load_count_calls(server, run_for, budget_ms / 2, calls, sizeof(calls));
     end_all(server);
     snprintf(params, sizeof(params), "rate=%.0f %sMB=%.2f p50=%.1f p99=%.1f p99.9=%.1f busy=%.2f",
              (double)answers * 1e9 / (double)took, calls, (memory.rss + memory.pte) / 1e6, latency_at(&latency, 0.5),
@@ -354,7 +298,9 @@ static unsigned split_workers(char *library)
 
 int main(int argc, char **argv)
 {
-    struct child_order order;
+    char bytes[32], workers[32];
+    const char *args[5] = {NULL, bytes};
+    struct child_order order = {.args = args, .cpu = -1};
     struct child server;
 
     if (argc != 5) {
@@ -363,11 +309,14 @@ int main(int argc, char **argv)
     }
     parse_bench(argv[1]);
     make_text();
-    raise_descriptors();
-    order = (struct child_order){.program = argv[4], .library = argv[2], .bytes = load.bytes, .cpu = -1};
+    load_raise_descriptors(load.count);
+    order.program = argv[4];
+    args[0] = argv[2];
+    snprintf(bytes, sizeof(bytes), "%zu", load.bytes);
     if (load.handler) {
-        order.workers = split_workers(argv[2]);
-        order.handler = load.handler;
+        snprintf(workers, sizeof(workers), "%u", split_workers(argv[2]));
+        args[2] = workers;
+        args[3] = load.handler;
     } else {
         order.cpu = child_share_cpus();
     }

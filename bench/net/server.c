@@ -3,31 +3,13 @@
  */
 #include "server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "../common/case.h"
-
-#define BACKLOG 4096
-
-static int listen_on_loopback(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, BACKLOG) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
-        case_fail("no listening socket: %s", strerror(errno));
-    return fd;
-}
+#include "../common/listener.h"
 
 struct server server_open(int argc, char **argv)
 {
@@ -40,7 +22,7 @@ struct server server_open(int argc, char **argv)
     bytes = strtoul(argv[2], NULL, 10);
     server.library = argv[1];
     server.room = bytes < SERVER_SMALL ? SERVER_ROOM_SMALL : 2 * bytes;
-    server.listener = listen_on_loopback();
+    server.listener = listener_open();
     server.spread = argc == 5;
     server.workers = argc == 5 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
     if (argc == 5 && !strncmp(argv[4], "cpu", 3))
@@ -52,13 +34,7 @@ struct server server_open(int argc, char **argv)
 
 void server_announce(const struct server *server)
 {
-    struct sockaddr_in address;
-    socklen_t size = sizeof(address);
-
-    if (getsockname(server->listener, (struct sockaddr *)&address, &size) != 0)
-        case_fail("getsockname: %s", strerror(errno));
-    printf("port %u\n", ntohs(address.sin_port));
-    fflush(stdout);
+    listener_announce(listener_port(server->listener), 0);
 }
 
 bool server_is(const struct server *server, const char *library)

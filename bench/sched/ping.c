@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "../common/case.h"
+#include "../common/child.h"
 #include "../common/fair.h"
-#include "../net/child.h"
 
 #define FLOODERS 2
 #define PING_BYTES 64
@@ -182,7 +182,9 @@ static void measure(pid_t server, double budget_ms)
 
 int main(int argc, char **argv)
 {
-    struct child_order order;
+    char bytes[32];
+    const char *args[3] = {NULL, bytes};
+    struct child_order order = {.args = args};
     struct child server;
 
     if (argc != 5) {
@@ -190,13 +192,15 @@ int main(int argc, char **argv)
         return 2;
     }
     make_text();
-    order = (struct child_order){
-        .program = argv[4], .library = argv[2], .bytes = PING_BYTES, .cpu = child_share_cpus()};
+    snprintf(bytes, sizeof(bytes), "%d", PING_BYTES);
+    order.program = argv[4];
+    args[0] = argv[2];
+    order.cpu = child_share_cpus();
     child_start(&server, &order);
     ping.fd = connect_to(server.port);
     for (size_t i = 0; i < FLOODERS; i++)
         flooders[i].fd = connect_to(server.port);
-    measure(server.pid, strtod(argv[3], NULL));
+    measure(server.pids[0], strtod(argv[3], NULL));
     child_check(&server);
     child_end(&server);
     return 0;

@@ -135,7 +135,7 @@ WEFT_API int weft_http_free(weft_http *h);
  *
  * Each segment of the request's path is decoded once (%41 becomes A) and then compared. A %2F in a segment stays part of
  * that segment: "/notes/a%2Fb" matches "/notes/{id}", and its id is "a/b". A path with a segment "." or "..", however it
- * is encoded, or with %00 is refused by 400.
+ * is encoded, or with %00 is refused by 400. So is a %2F in what "{name...}" stands for, where it would look like a slash.
  *
  * If no route has the path, the server answers 404. If routes have the path and none has the method, it answers 405 with
  * Allow; a GET route also answers HEAD (the server leaves out the body), and OPTIONS if no route does.
@@ -183,9 +183,11 @@ WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
 
 /**
  * Writes an access log in the common format to a file. Bytes of the request that could break a line, or a terminal, are
- * written as \xHH, and a quote or backslash after a backslash. Lines are collected, and written at least once a second
- * and when the server is freed. The file may be a pipe or a terminal. If the file cannot take lines as fast as they come, lines are
- * dropped, and a line says how many. Call it before weft_http_use of other middleware, so that all requests are logged.
+ * written as \xHH, and a quote or backslash after a backslash. A request line that is too long for a line of 2 KiB is cut,
+ * and "..." follows. Lines are collected, and written at least once a second and when the server is freed. The file may
+ * be a pipe or a terminal; a pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as
+ * fast as they come, lines are dropped, and a line says how many. Call it before weft_http_use of other middleware, so
+ * that all requests are logged.
  *
  * Returns: 0, -EINVAL no h, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread

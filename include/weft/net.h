@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include <weft/api.h>
+#include <weft/sched.h>
 #include <weft/stack.h>
 #include <weft/time.h>
 
@@ -90,6 +91,10 @@ typedef struct weft_serve_opts {
     weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private stack */
     weft_serve_fn *refuse; /* connections above max_conns, which must be set, are refused, see below; NULL: they wait */
     bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
+    weft_sched *on; /* handlers run on this scheduler, which must run; NULL: on that of the caller. So a scheduler of
+                     * its own can accept connections, and handlers that compute for long do not delay accepts */
+    void (*ending)(void *arg); /* called once, in the calling fiber, when nothing more is accepted and handlers may still
+                                * run, with the handlers' arg; must not wait. It is not called if serving did not begin */
 } weft_serve_opts;
 
 /**
@@ -116,7 +121,7 @@ typedef struct weft_serve_opts {
  * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN with WEFT_NOW: no connection is in
  *          the queue, or max_conns are being served, -ECANCELED, -EBADF the listener was closed before the call, was
  *          closed by other means than weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not
- *          in a fiber, -EBUSY other schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting
+ *          in a fiber, -ESHUTDOWN the scheduler `on` does not run, -EBUSY other schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting
  *          does not mend
  * Context: fiber
  * Blocks:  the fiber

@@ -1,4 +1,242 @@
 /*
- * http/exchange.c: to be written.
+ * http/exchange.c: see exchange.h. Also the exchange's memory, its scope, and weft_http_next.
  */
-typedef int wh_exchange_is_empty;
+#include "http/exchange.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "http/block.h"
+#include "http/connection.h"
+#include "http/flusher.h"
+#include "http/memory.h"
+#include "http/server.h"
+
+void wh_exchange_begin(weft_exchange *x, struct wh_connection *c)
+{
+    const struct wh_head *head = &x->head;
+    x->c = c;
+    x->bytes = c->block->in + c->block->in_at;
+    x->layer = 0;
+    x->is_head = head->method == WH_HEAD;
+    x->has_parsed = true;
+    x->body = head->is_chunked ? WH_CHUNKED : head->length > 0 ? WH_SIZED : WH_NO_BODY;
+    x->wants_continue = head->expects_continue && x->body != WH_NO_BODY;
+    x->body_error = 0;
+    x->body_left = head->length;
+    x->body_read = 0;
+    x->body_waited = 0;
+    x->body_allowed = c->h->o.body_bytes;
+    x->chunks = (struct wh_chunks){0};
+    x->answer = WH_NO_ANSWER;
+    x->sends_chunks = x->sends_nothing = x->ends_with_close = x->has_length = x->has_own_length = x->is_stream = false;
+    x->has_scope = false;
+    x->keeps = head->keeps_alive;
+    x->status = 0;
+    x->sent = 0;
+    x->added = NULL;
+    x->added_size = x->added_room = 0;
+    x->id = x->form = NULL;
+    x->extra = NULL;
+    x->arena_used = 0;
+    x->match.fn = NULL;
+    x->match.count = 0;
+}
+
+void *weft_http_alloc(weft_exchange *x, size_t bytes)
+{
+    size_t whole = bytes < WH_ARENA ? (bytes + 15) / 16 * 16 : SIZE_MAX;
+    if (whole <= WH_ARENA - x->arena_used) {
+        void *p = x->arena + x->arena_used;
+        x->arena_used += (uint32_t)whole;
+        return p;
+    }
+    struct wh_extra *e = bytes < SIZE_MAX - sizeof *e ? wh_alloc(sizeof *e + bytes) : NULL;
+    if (!e)
+        return NULL;
+    e->next = x->extra;
+    x->extra = e;
+    return e->bytes;
+}
+
+weft_scope *weft_http_scope(weft_exchange *x)
+{
+    struct wh_connection *c = x->c;
+    if (x->has_scope)
+        return &x->scope;
+    if (weft_scope_open(&x->scope, &(weft_scope_opts){.name = "http"}) != 0)
+        return NULL;
+    x->has_scope = true;
+    wh_lock(&c->h->lock);
+    c->scope = &x->scope;
+    bool stops = wh_is_stopping(c);
+    weft_mutex_unlock(&c->h->lock);
+    if (stops)
+        weft_scope_stop(&x->scope, c->h->o.grace < 0 ? 0 : c->h->o.grace);
+    return &x->scope;
+}
+
+static void close_scope(weft_exchange *x)
+{
+    struct wh_connection *c = x->c;
+    wh_lock(&c->h->lock);
+    c->scope = NULL; /* from now on weft_http_stop leaves it alone */
+    weft_mutex_unlock(&c->h->lock);
+    weft_scope_close(&x->scope);
+    x->has_scope = false;
+}
+
+void wh_exchange_end(weft_exchange *x)
+{
+    if (x->has_scope)
+        close_scope(x);
+    while (x->extra) {
+        struct wh_extra *e = x->extra;
+        x->extra = e->next;
+        wh_free(e);
+    }
+}
+
+/* What the server answers for a handler that has failed before its answer began. */
+static int status_of(int error)
+{
+    switch (error) {
+    case -ENOENT:
+        return 404;
+    case -EACCES:
+    case -EPERM:
+        return 403;
+    case -EINVAL:
+    case -EBADMSG:
+        return 400;
+    case -EOPNOTSUPP:
+        return 405;
+    case -ETIMEDOUT:
+        return 408;
+    case -EFBIG:
+        return 413;
+    case -EAGAIN:
+    case -EBUSY:
+        return 503;
+    case -ETIME:
+        return 504;
+    default:
+        return 500;
+    }
+}
+
+void wh_exchange_answer(weft_exchange *x, int status)
+{
+    const char *reason = weft_http_reason(status);
+    char body[64];
+    if (x->answer != WH_NO_ANSWER)
+        return;
+    x->added_size = 0; /* what the handler has added was for another answer */
+    x->has_own_length = false;
+    if (status == 204) {
+        weft_http_reply(x, status, NULL, NULL, 0);
+        return;
+    }
+    size_t size = strlen(reason);
+    memcpy(body, reason, size);
+    body[size++] = '\n';
+    weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
+}
+
+/* Runs the handler that routing has found, or answers itself. */
+static int run_route(weft_exchange *x)
+{
+    if (x->match.fn)
+        return x->match.fn(x, x->match.arg);
+    int status = x->status;
+    x->status = 0;
+    if (x->match.allow && weft_http_add_header(x, "Allow", x->match.allow) != 0)
+        return -ENOMEM;
+    if (status == 204)
+        return weft_http_reply(x, 204, NULL, NULL, 0);
+    const char *reason = weft_http_reason(status);
+    char body[64];
+    size_t size = strlen(reason);
+    memcpy(body, reason, size);
+    body[size++] = '\n';
+    return weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
+}
+
+/* After a handler: what it left undone is done for it. */
+static int complete(weft_exchange *x, int rc)
+{
+    if (rc < 0) {
+        if (x->answer == WH_NO_ANSWER)
+            wh_exchange_answer(x, status_of(rc));
+        else if (x->answer == WH_BEGUN)
+            x->answer = WH_CUT;
+        return rc;
+    }
+    if (x->answer == WH_NO_ANSWER)
+        weft_http_reply(x, 204, NULL, NULL, 0);
+    else if (x->answer == WH_BEGUN)
+        weft_http_end(x);
+    return rc;
+}
+
+int weft_http_next(weft_exchange *x)
+{
+    const weft_http *h = x->c->h;
+    int rc;
+    if (x->layer < h->layer_count) {
+        const struct wh_layer *layer = &h->layers[x->layer++];
+        rc = layer->fn(x, layer->arg);
+    } else {
+        rc = run_route(x);
+    }
+    return complete(x, rc);
+}
+
+/* Finds the route. Without one, x->status keeps the answer for run_route, which middleware may come before. */
+static void find_route(weft_exchange *x)
+{
+    const struct wh_head *head = &x->head;
+    const char *path = head->path.size > 0 ? x->bytes + head->path.at : "/";
+    size_t path_size = head->path.size > 0 ? head->path.size : 1;
+    int status = 200;
+    x->match.allow = NULL;
+    x->match.is_options = false;
+    if (head->form == WH_AUTHORITY_FORM) { /* CONNECT */
+        status = 501;
+    } else if (head->form == WH_ASTERISK_FORM) {
+        x->match.allow = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
+        status = 204;
+    } else {
+        char *room = weft_http_alloc(x, path_size + 1 + WH_PARAMS);
+        status = !room ? 503
+                       : wh_routes_find(x->c->h->routes, x->bytes + head->method_text.at, head->method_text.size, path,
+                                        path_size, head->has_percent, room, &x->match);
+        if (status == 200 && x->match.is_options)
+            status = 204;
+    }
+    if (status != 200)
+        x->match.fn = NULL;
+    x->status = status == 200 ? 0 : status;
+}
+
+int wh_exchange_run(weft_exchange *x)
+{
+    find_route(x);
+    if (x->c->block->out_end > 0)
+        wh_flusher_watch(x->c);
+    int rc = weft_http_next(x);
+    if (x->c->is_unflushed)
+        wh_flusher_forget(x->c);
+    return rc;
+}
+
+const char *wh_text(weft_exchange *x, struct wh_slice s)
+{
+    x->bytes[s.at + s.size] = '\0';
+    return x->bytes + s.at;
+}
+
+void wh_exchange_set_id(weft_exchange *x, const char *id)
+{
+    x->id = id;
+}

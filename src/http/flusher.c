@@ -1,4 +1,127 @@
 /*
- * http/flusher.c: to be written.
+ * http/flusher.c: see flusher.h. A flusher and the connections of its list are fibers of one worker, which run one at a time:
+ * nothing here is locked.
  */
-typedef int wh_flusher_is_empty;
+#include "http/flusher.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "http/block.h"
+#include "http/output.h"
+#include "http/transport.h"
+
+#define END_TIME (60 * WEFT_SEC)
+
+/* Sends what the client takes now. The rest is left to the connection, which may wait. */
+static void send_some(struct wh_connection *c)
+{
+    struct wh_block *b = c->block;
+    if (c->is_sending || c->has_failed || b->out_end == 0)
+        return;
+    ptrdiff_t n = wh_send(c, b->out, b->out_end, 0, WEFT_NOW);
+    if (n == -EAGAIN)
+        return;
+    if (n < 0) {
+        c->has_failed = true;
+        return;
+    }
+    memmove(b->out, b->out + n, b->out_end - (size_t)n);
+    b->out_end -= (uint32_t)n;
+    wh_out_sent(c);
+}
+
+static void *run(void *arg)
+{
+    struct wh_worker *w = arg;
+    w->flusher = weft_fiber_current();
+    for (;;) {
+        while (w->unflushed) {
+            struct wh_connection *c = w->unflushed;
+            wh_flusher_forget(c);
+            send_some(c);
+        }
+        w->flusher_is_awake = false;
+        if (w->flusher_ends || weft_park(WEFT_FOREVER) == -ECANCELED)
+            break;
+    }
+    w->flusher = NULL;
+    weft_waitgroup_done(w->flushers);
+    return NULL;
+}
+
+/* On its worker, as all that touches what the worker's fibers share. */
+static void *end_one(void *arg)
+{
+    struct wh_worker *w = arg;
+    w->flusher_ends = true;
+    if (w->flusher)
+        weft_unpark(w->flusher);
+    weft_waitgroup_done(w->flushers);
+    return NULL;
+}
+
+/* Starts fn on worker number i. */
+static int start(weft_http *h, unsigned i, weft_fiber **out, weft_fn *fn)
+{
+    weft_attr attr = {.name = "http flusher", .worker = WEFT_WORKER(i)};
+    weft_waitgroup_add(&h->flushers, 1);
+    int rc = weft_sched_go(h->sched, out, &attr, fn, &h->workers[i]);
+    if (rc != 0)
+        weft_waitgroup_done(&h->flushers);
+    return rc;
+}
+
+int wh_flushers_start(weft_http *h)
+{
+    for (unsigned i = 0; i < h->worker_count; i++) {
+        struct wh_worker *w = &h->workers[i];
+        w->flushers = &h->flushers;
+        w->flusher_ends = false;
+        int rc = start(h, i, NULL, run);
+        if (rc != 0) {
+            wh_flushers_stop(h);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* A flusher that was not started, or that a stop of its scheduler has ended, has nothing to end. */
+void wh_flushers_stop(weft_http *h)
+{
+    for (unsigned i = 0; i < h->worker_count; i++)
+        start(h, i, NULL, end_one);
+    int begun = weft_shield_begin(weft_in(END_TIME)); /* the caller may be cancelled */
+    while (weft_waitgroup_wait(&h->flushers, WEFT_FOREVER) != 0)
+        weft_yield();
+    if (begun == 0)
+        weft_shield_end();
+}
+
+void wh_flusher_watch(struct wh_connection *c)
+{
+    struct wh_worker *w = c->w;
+    if (!w->flusher || c->is_unflushed)
+        return;
+    c->is_unflushed = true;
+    c->unflushed_next = w->unflushed;
+    c->unflushed_at = &w->unflushed;
+    if (c->unflushed_next)
+        c->unflushed_next->unflushed_at = &c->unflushed_next;
+    w->unflushed = c;
+    if (w->flusher_is_awake)
+        return;
+    w->flusher_is_awake = true;
+    weft_unpark(w->flusher);
+}
+
+void wh_flusher_forget(struct wh_connection *c)
+{
+    if (!c->is_unflushed)
+        return;
+    *c->unflushed_at = c->unflushed_next;
+    if (c->unflushed_next)
+        c->unflushed_next->unflushed_at = c->unflushed_at;
+    c->is_unflushed = false;
+}

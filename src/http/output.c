@@ -1,4 +1,189 @@
 /*
- * http/output.c: to be written.
+ * http/output.c: see output.h.
+ *
+ * A write first takes what the client's window has room for, without a deadline and so without a look at the clock. Only
+ * when the client is slow each 64 KiB get write_time.
  */
-typedef int wh_output_is_empty;
+#include "http/output.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "http/server.h"
+#include "http/transport.h"
+
+enum {
+    WINDOW = 64 * 1024, /* what a client has write_time for */
+    FEW = 4096,         /* bytes that are worth copying, so that they go out with what was collected */
+    FILE_PART = 1024 * 1024,
+};
+
+/* How long a slow client has. */
+struct window {
+    uint64_t left; /* bytes until there is more time; 0: it has not begun */
+    weft_time until;
+};
+
+static weft_time window_deadline(struct window *w, const struct wh_connection *c)
+{
+    if (w->left == 0)
+        *w = (struct window){WINDOW, weft_in(c->h->o.write_time)};
+    return w->until;
+}
+
+static void window_moves(struct window *w, uint64_t bytes)
+{
+    w->left -= w->left < bytes ? w->left : bytes;
+}
+
+static int fail(struct wh_connection *c, ptrdiff_t rc)
+{
+    c->has_failed = true;
+    return (int)rc;
+}
+
+/* Sends all of it: 0, or a negative errno. */
+static int send_all(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
+{
+    while (count > 0) {
+        ptrdiff_t n = wh_send(c, bytes, count, flags, WEFT_NOW);
+        if (n == -EAGAIN)
+            n = wh_send(c, bytes, count, flags, window_deadline(w, c));
+        if (n < 0)
+            return (int)n;
+        window_moves(w, (uint64_t)n);
+        bytes += n;
+        count -= (size_t)n;
+    }
+    return 0;
+}
+
+static unsigned latency_class(weft_span took)
+{
+    uint64_t us = took <= 0 ? 0 : (uint64_t)took / 1000;
+    unsigned n = us == 0 ? 0 : 64 - (unsigned)__builtin_clzll(us);
+    return n < WEFT_HTTP_LATENCIES ? n : WEFT_HTTP_LATENCIES - 1;
+}
+
+/* The time of a write is taken once: for the latencies of the answers in it, and for the wait that follows. */
+void wh_out_sent(struct wh_connection *c)
+{
+    struct wh_block *b = c->block;
+    b->sent = weft_now();
+    if (b->answers == 0)
+        return;
+    wh_count_add(&c->w->latencies[latency_class(b->sent.ns - b->came.ns)], b->answers);
+    b->answers = 0;
+}
+
+static int flush(struct wh_connection *c, int flags)
+{
+    struct wh_block *b = c->block;
+    struct window w = {0};
+    if (c->has_failed)
+        return -EPIPE;
+    c->is_sending = true;
+    int rc = send_all(c, b->out, b->out_end, flags, &w);
+    c->is_sending = false;
+    b->out_end = 0;
+    wh_out_sent(c);
+    return rc == 0 ? 0 : fail(c, rc);
+}
+
+int wh_out_flush_slow(struct wh_connection *c)
+{
+    return flush(c, 0);
+}
+
+/* What was collected and a large part of a body, in one call where the client takes both. */
+static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
+{
+    struct wh_block *b = c->block;
+    struct window w = {0};
+    if (c->has_failed)
+        return -EPIPE;
+    struct iovec parts[2] = {{b->out, b->out_end}, {(void *)bytes, count}};
+    size_t collected = b->out_end;
+    c->is_sending = true;
+    ptrdiff_t n = wh_send_parts(c, parts, 2, WEFT_NOW);
+    if (n == -EAGAIN)
+        n = 0;
+    int rc = n < 0 ? (int)n : 0;
+    if (rc == 0 && (size_t)n < collected) {
+        rc = send_all(c, b->out + n, collected - (size_t)n, 0, &w);
+        n = (ptrdiff_t)collected;
+    }
+    if (rc == 0) {
+        size_t done = (size_t)n - collected;
+        rc = send_all(c, bytes + done, count - done, 0, &w);
+    }
+    c->is_sending = false;
+    b->out_end = 0;
+    wh_out_sent(c);
+    return rc == 0 ? 0 : fail(c, rc);
+}
+
+int wh_out_put(struct wh_connection *c, const void *bytes, size_t count)
+{
+    if (count > FEW && count > WH_OUT_SIZE - c->block->out_end)
+        return send_beside(c, bytes, count);
+    while (count > 0) {
+        size_t room = WH_OUT_SIZE - c->block->out_end;
+        size_t part = count < room ? count : room;
+        memcpy(wh_out_at(c), bytes, part);
+        wh_out_use(c, part);
+        bytes = (const char *)bytes + part;
+        count -= part;
+        int rc = count > 0 ? wh_out_flush(c) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count, struct window *w)
+{
+    while (count > 0) {
+        size_t part = count < FILE_PART ? (size_t)count : FILE_PART;
+        ptrdiff_t n = wh_send_file(c, file, &at, part, WEFT_NOW);
+        if (n == -EAGAIN)
+            n = wh_send_file(c, file, &at, part, window_deadline(w, c));
+        if (n <= 0)
+            return n == 0 ? -ENODATA : (int)n;
+        window_moves(w, (uint64_t)n);
+        count -= (uint64_t)n;
+    }
+    return 0;
+}
+
+int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t count)
+{
+    struct window w = {0};
+    int rc = c->block->out_end > 0 ? flush(c, MSG_MORE) : 0; /* the head goes into the file's first packet */
+    if (rc != 0 || c->has_failed)
+        return rc != 0 ? rc : -EPIPE;
+    c->is_sending = true;
+    rc = send_file(c, file, offset, count, &w);
+    c->is_sending = false;
+    return rc == 0 ? 0 : fail(c, rc);
+}
+
+char *wh_put_decimal(char *to, uint64_t n)
+{
+    char digits[20];
+    unsigned count = 0;
+    do
+        digits[count++] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    while (count > 0)
+        *to++ = digits[--count];
+    return to;
+}
+
+char *wh_put_hex(char *to, uint64_t n)
+{
+    unsigned count = n == 0 ? 1 : (67 - (unsigned)__builtin_clzll(n)) / 4;
+    while (count > 0)
+        *to++ = "0123456789abcdef"[n >> 4 * --count & 15];
+    return to;
+}

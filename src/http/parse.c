@@ -1,4 +1,393 @@
 /*
- * http/parse.c: to be written.
+ * http/parse.c: the strict parser of a request's head. See parse.h for what it promises.
+ *
+ * A head is a request line, field lines and an empty line. The parser takes whole lines: a line that is not complete is
+ * parsed again from its beginning when more bytes have come, unless these only go on with the run of bytes that the line
+ * stopped in (head->run). Each check looks at no byte behind the one that decides it, so parts do not change the answer.
  */
-typedef int wh_parse_is_empty;
+#include "http/parse.h"
+
+#include "http/field.h"
+#include "http/scan.h"
+#include "http/target.h"
+
+enum { MORE = 0, BAD = -400, METHOD_MOST = 32 };
+
+/* head->saw */
+enum {
+    SAW_REQUEST_LINE = 1,
+    SAW_HOST = 2,
+    SAW_LENGTH = 4,
+    SAW_CODING = 8,
+    SAW_CLOSE = 16,
+    SAW_UPGRADE = 32,        /* a field */
+    SAW_UPGRADE_OPTION = 64, /* of Connection */
+};
+
+/* A line stops at the end of what has come, in a run of bytes of a class. */
+static int stop_in_run(struct wh_head *head, const char *bytes, const char *end, uint8_t run)
+{
+    head->run = run;
+    head->passed = (uint32_t)(end - bytes);
+    return MORE;
+}
+
+/* True if the new bytes only go on with the run that the last call has stopped in. */
+static bool run_goes_on(struct wh_head *head, const char *bytes, const char *end)
+{
+    const char *stop = wh_skip(bytes + head->passed, end, head->run);
+    head->passed = (uint32_t)(stop - bytes);
+    return stop == end;
+}
+
+/* ---- the request line --------------------------------------------------------------------------------------- */
+
+static uint8_t known_method(const char *text, size_t size)
+{
+    static const struct {
+        char text[8];
+        uint8_t size, method;
+    } known[] = {
+        {"GET", 3, WH_GET},     {"HEAD", 4, WH_HEAD},       {"POST", 4, WH_POST},
+        {"PUT", 3, WH_PUT},     {"DELETE", 6, WH_DELETE},   {"PATCH", 5, WH_PATCH},
+        {"TRACE", 5, WH_TRACE}, {"OPTIONS", 7, WH_OPTIONS}, {"CONNECT", 7, WH_CONNECT},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].size == size && memcmp(known[i].text, text, size) == 0)
+            return known[i].method;
+    }
+    return WH_OTHER_METHOD;
+}
+
+/* Sets *to behind the method and its space. Returns 1, MORE or minus a status. */
+static int parse_method(struct wh_head *head, const char *bytes, const char *p, const char *end, const char **to)
+{
+    const char *most = end - p > METHOD_MOST ? p + METHOD_MOST + 1 : end;
+    const char *stop = wh_skip(p, most, WH_TOKEN);
+    if (stop - p > METHOD_MOST)
+        return -501;
+    if (stop == end)
+        return MORE;
+    if (*stop != ' ' || stop == p)
+        return BAD;
+    head->method = known_method(p, (size_t)(stop - p));
+    head->method_text = wh_slice_of(bytes, p, stop);
+    *to = stop + 1;
+    return 1;
+}
+
+/* Any version but "HTTP/1.1" and CR LF, or a part of one. The same results as parse_version. */
+static int parse_version_slow(struct wh_head *head, const char *p, const char *end, const char **to)
+{
+    static const char form[] = " HTTP/d.d\r\n";
+    enum { SIZE = sizeof form - 1, MAJOR = 6, MINOR = 8 };
+    size_t size = end - p < SIZE ? (size_t)(end - p) : SIZE;
+    for (size_t i = 0; i < size; i++) {
+        if (form[i] == 'd' ? !wh_is(p[i], WH_DIGIT) : p[i] != form[i])
+            return BAD;
+    }
+    if (size < SIZE)
+        return MORE;
+    if (p[MAJOR] != '1' || p[MINOR] > '1')
+        return -505;
+    head->minor = (uint8_t)(p[MINOR] - '0');
+    *to = p + SIZE;
+    return 1;
+}
+
+/* What is behind the target: a space, the version, CR LF. Sets *to behind it. Returns 1, MORE or minus a status. */
+static inline int parse_version(struct wh_head *head, const char *p, const char *end, const char **to)
+{
+    if (end - p < 11 || wh_load8(p) != wh_load8(" HTTP/1.") || wh_load4(p + 7) != wh_load4(".1\r\n"))
+        return parse_version_slow(head, p, end, to);
+    head->minor = 1;
+    *to = p + 11;
+    return 1;
+}
+
+/* The target, from p to `end`; its path ends at path_end. Returns false if it is malformed. */
+static inline bool split_target(struct wh_head *head, const char *bytes, const char *p, const char *path_end,
+                                const char *end)
+{
+    head->target = wh_slice_of(bytes, p, end);
+    if (path_end < end) {
+        head->has_query = true;
+        head->query = wh_slice_of(bytes, path_end + 1, end);
+    }
+    if (*p != '/' || head->method == WH_CONNECT)
+        return wh_split_other_form(head, bytes, p, path_end, end);
+    head->form = WH_ORIGIN_FORM;
+    head->path = wh_slice_of(bytes, p, path_end);
+    return true;
+}
+
+/* The target and what is behind it. */
+static int parse_target(struct wh_head *head, const char *bytes, const char *p, const char *end)
+{
+    struct wh_path_marks marks = {false, false};
+    const char *path_end = wh_path_end(p, end, &marks), *target_end = path_end, *next = NULL;
+    if (path_end == end)
+        return stop_in_run(head, bytes, end, WH_PATH_BYTE);
+    if (*path_end == '?') {
+        target_end = wh_query_end(path_end + 1, end);
+        if (target_end == end)
+            return stop_in_run(head, bytes, end, WH_QUERY_BYTE);
+    }
+    if (target_end == p)
+        return BAD;
+    int rc = parse_version(head, target_end, end, &next);
+    if (rc <= 0)
+        return rc;
+    head->has_percent = marks.has_percent;
+    head->has_dot = marks.has_dot;
+    if (!split_target(head, bytes, p, path_end, target_end))
+        return BAD;
+    head->line = (uint32_t)(next - bytes);
+    head->saw |= SAW_REQUEST_LINE;
+    return 1;
+}
+
+/* Returns 1, MORE or minus a status. One empty line before the request line is passed over (RFC 9112, 2.2). */
+static int parse_request_line(struct wh_head *head, const char *bytes, const char *end)
+{
+    const char *p = bytes + head->line;
+    if (head->line == 0 && p < end && *p == '\r') {
+        if (end - p < 2)
+            return MORE;
+        if (p[1] != '\n')
+            return BAD;
+        head->line = 2;
+        p += 2;
+    }
+    if (end - p >= 4 && wh_load4(p) == wh_load4("GET ")) {
+        head->method = WH_GET;
+        head->method_text = wh_slice_of(bytes, p, p + 3);
+        p += 4;
+    } else {
+        int rc = parse_method(head, bytes, p, end, &p);
+        if (rc <= 0)
+            return rc;
+    }
+    return parse_target(head, bytes, p, end);
+}
+
+/* ---- fields with a meaning ---------------------------------------------------------------------------------- */
+
+/* Host: one, and valid. It may be empty. */
+static int note_host(struct wh_head *head, const char *bytes, const char *p, const char *end)
+{
+    int port;
+    if (head->saw & SAW_HOST || (p < end && !wh_is_host(p, end, &port)))
+        return BAD;
+    head->saw |= SAW_HOST;
+    if (head->form == WH_ORIGIN_FORM || head->form == WH_ASTERISK_FORM)
+        head->host = wh_slice_of(bytes, p, end);
+    return 1;
+}
+
+/* Content-Length: one, digits, at most INT64_MAX, and no Transfer-Encoding beside it. */
+static int note_length(struct wh_head *head, const char *p, const char *end)
+{
+    uint64_t length = 0;
+    if (head->saw & (SAW_LENGTH | SAW_CODING) || p == end)
+        return BAD;
+    for (; p < end; p++) {
+        if (!wh_is(*p, WH_DIGIT))
+            return BAD;
+        unsigned digit = (unsigned)(*p - '0');
+        if (length > ((uint64_t)INT64_MAX - digit) / 10)
+            return BAD;
+        length = length * 10 + digit;
+    }
+    head->saw |= SAW_LENGTH;
+    head->has_length = true;
+    head->length = length;
+    return 1;
+}
+
+/* Takes the next element of a comma list, without white space around it. False: the list has ended. */
+static bool next_element(const char **p, const char *end, const char **from, const char **to)
+{
+    if (*p > end)
+        return false;
+    const char *comma = memchr(*p, ',', (size_t)(end - *p));
+    *from = *p;
+    *to = comma ? comma : end;
+    *p = *to + 1;
+    while (*from < *to && (**from == ' ' || **from == '\t'))
+        ++*from;
+    while (*from < *to && ((*to)[-1] == ' ' || (*to)[-1] == '\t'))
+        --*to;
+    return true;
+}
+
+/* Transfer-Encoding: "chunked" alone. 501 if chunked comes once and last behind other codings, and 400 otherwise: then
+ * the length of the body is not known, or servers may disagree about it. */
+static int note_coding(struct wh_head *head, const char *p, const char *end)
+{
+    if (head->minor == 0 || head->saw & (SAW_LENGTH | SAW_CODING))
+        return BAD;
+    head->saw |= SAW_CODING;
+    head->is_chunked = true;
+    if (WH_IS_WORD(p, (size_t)(end - p), "chunked"))
+        return 1;
+    const char *from, *to;
+    bool was_chunked = false;
+    while (next_element(&p, end, &from, &to)) {
+        const char *name_end = wh_skip(from, to, WH_TOKEN);
+        if (was_chunked || name_end == from || (name_end < to && *name_end != ';'))
+            return BAD;
+        if (WH_IS_WORD(from, (size_t)(name_end - from), "chunked")) {
+            was_chunked = true;
+            if (name_end < to)
+                return BAD; /* chunked has no parameters */
+        }
+    }
+    return was_chunked ? -501 : BAD;
+}
+
+static int note_option(struct wh_head *head, const char *text, size_t size)
+{
+    if (WH_IS_WORD(text, size, "keep-alive"))
+        head->says_keep_alive = true;
+    else if (WH_IS_WORD(text, size, "close"))
+        head->saw |= SAW_CLOSE;
+    else if (WH_IS_WORD(text, size, "upgrade"))
+        head->saw |= SAW_UPGRADE_OPTION;
+    else if (size && !wh_is_token(text, size))
+        return BAD;
+    return 1;
+}
+
+/* Connection: a list of tokens, of which some may be empty. Nearly always it is "keep-alive". */
+static int note_connection(struct wh_head *head, const char *p, const char *end)
+{
+    const char *from, *to;
+    if (WH_IS_WORD(p, (size_t)(end - p), "keep-alive")) {
+        head->says_keep_alive = true;
+        return 1;
+    }
+    while (next_element(&p, end, &from, &to)) {
+        if (note_option(head, from, (size_t)(to - from)) < 0)
+            return BAD;
+    }
+    return 1;
+}
+
+static int note_expect(struct wh_head *head, const char *p, const char *end)
+{
+    if (!WH_IS_WORD(p, (size_t)(end - p), "100-continue"))
+        return -417;
+    head->expects_continue = head->minor == 1;
+    return 1;
+}
+
+/* Looks whether a field is one of those with a meaning here. */
+static inline int note_field(struct wh_head *head, const char *bytes, const char *name, size_t size, const char *p,
+                             const char *end)
+{
+    switch (size) {
+    case 4:
+        return WH_IS_WORD(name, size, "host") ? note_host(head, bytes, p, end) : 1;
+    case 6:
+        return WH_IS_WORD(name, size, "expect") ? note_expect(head, p, end) : 1;
+    case 7:
+        if (WH_IS_WORD(name, size, "upgrade"))
+            head->saw |= SAW_UPGRADE;
+        return 1;
+    case 10:
+        return WH_IS_WORD(name, size, "connection") ? note_connection(head, p, end) : 1;
+    case 14:
+        return WH_IS_WORD(name, size, "content-length") ? note_length(head, p, end) : 1;
+    case 17:
+        return WH_IS_WORD(name, size, "transfer-encoding") ? note_coding(head, p, end) : 1;
+    default:
+        return 1;
+    }
+}
+
+/* ---- field lines -------------------------------------------------------------------------------------------- */
+
+/* The line at p, which is not empty. Sets *to behind it. Returns 1, MORE or minus a status. */
+static inline int parse_field_line(struct wh_head *head, const char *bytes, const char *p, const char *end,
+                                   const char **to)
+{
+    if (head->count == head->most_fields)
+        return -431;
+    const char *colon = wh_name_end(p, end);
+    if (colon == end)
+        return stop_in_run(head, bytes, end, WH_TOKEN);
+    if (*colon != ':' || colon == p)
+        return BAD;
+    const char *value = colon + 1;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    const char *cr = wh_value_end(value, end);
+    if (cr == end)
+        return stop_in_run(head, bytes, end, WH_VALUE);
+    if (*cr != '\r')
+        return BAD;
+    if (end - cr < 2)
+        return MORE;
+    if (cr[1] != '\n')
+        return BAD;
+    const char *value_end = cr;
+    while (value_end > value && (value_end[-1] == ' ' || value_end[-1] == '\t'))
+        value_end--;
+    head->fields[head->count].name = wh_slice_of(bytes, p, colon);
+    head->fields[head->count].value = wh_slice_of(bytes, value, value_end);
+    head->count++;
+    *to = cr + 2;
+    return note_field(head, bytes, p, (size_t)(colon - p), value, value_end);
+}
+
+/* The head is complete: what only all lines together say. */
+static int finish(struct wh_head *head, const char *bytes, const char *end)
+{
+    if (head->minor == 1 && !(head->saw & SAW_HOST))
+        return BAD;
+    head->keeps_alive = (head->minor == 1 || head->says_keep_alive) && !(head->saw & SAW_CLOSE);
+    head->has_upgrade = head->minor == 1 && head->saw & SAW_UPGRADE && head->saw & SAW_UPGRADE_OPTION;
+    return (int)(end - bytes);
+}
+
+/* Field lines, up to the empty line. Returns the bytes of the head, MORE or minus a status. */
+static int parse_fields(struct wh_head *head, const char *bytes, const char *end)
+{
+    for (;;) {
+        const char *p = bytes + head->line, *next = NULL;
+        if (p == end)
+            return MORE;
+        if (*p == '\r') {
+            if (end - p < 2)
+                return MORE;
+            return p[1] == '\n' ? finish(head, bytes, p + 2) : BAD;
+        }
+        int rc = parse_field_line(head, bytes, p, end, &next);
+        if (rc <= 0)
+            return rc;
+        head->line = (uint32_t)(next - bytes);
+    }
+}
+
+static int parse_lines(struct wh_head *head, const char *bytes, const char *end)
+{
+    if (head->run && run_goes_on(head, bytes, end))
+        return MORE;
+    head->run = 0;
+    if (!(head->saw & SAW_REQUEST_LINE)) {
+        int rc = parse_request_line(head, bytes, end);
+        if (rc <= 0)
+            return rc;
+    }
+    return parse_fields(head, bytes, end);
+}
+
+int wh_parse_head(struct wh_head *head, const char *bytes, size_t size)
+{
+    size_t most = size < head->most_bytes ? size : head->most_bytes;
+    int rc = parse_lines(head, bytes, bytes + most);
+    if (rc == MORE && size >= head->most_bytes)
+        return head->saw & SAW_REQUEST_LINE ? -431 : -414;
+    return rc;
+}

@@ -1,11 +1,13 @@
 /*
  * http/parse.h: the strict parser of a request's head (RFC 9112, sections 2 to 6).
  *
- * It looks at each byte once, allocates nothing and changes nothing: what it finds are places in the buffer. What it
- * accepts has one meaning for every server: framing (how long the body is) is decided here and nowhere else.
+ * It passes over the bytes once (and once more over the values of the six fields that it understands), allocates nothing
+ * and changes nothing: what it finds are places in the buffer. What it accepts has one meaning for every server: framing
+ * (how long the body is) is decided here and nowhere else. docs/decisions/0034 says what it accepts and why.
  *
  * A head may come in parts. The caller appends bytes to its buffer and calls again; a struct wh_head keeps where the
- * parser was, at the beginning of a line, so that a client that sends one byte at a time costs one line at a time.
+ * parser was, so that a client that sends one byte at a time costs one byte at a time. The answer does not depend on the
+ * parts: it is that for all bytes at once.
  */
 #ifndef WH_HTTP_PARSE_H
 #define WH_HTTP_PARSE_H
@@ -48,31 +50,34 @@ enum wh_form {
 
 struct wh_head {
     /* In: the caller's limits. */
-    struct wh_field *fields;  /* room for the fields */
-    uint32_t most_fields;     /* how many there is room for */
-    uint32_t most_bytes;      /* of the whole head */
+    struct wh_field *fields; /* room for the fields */
+    uint32_t most_fields;    /* how many there is room for */
+    uint32_t most_bytes;     /* of the whole head */
 
-    /* Between calls: all 0 at the beginning (wh_head_begin). */
-    uint32_t line;            /* where the line begins that is parsed next */
-    uint32_t count;           /* fields so far */
-    bool has_request_line;
-    bool saw_host, saw_length, saw_coding;
+    /* Between calls; private to parse.c. */
+    uint32_t line;   /* where the line begins that is parsed next */
+    uint32_t count;  /* fields so far; out: fields */
+    uint32_t passed; /* where the last call stopped in a line, in a run of bytes of one class */
+    uint8_t run;     /* that class; 0: parse the line from its beginning */
+    uint8_t saw;     /* what the lines so far have said */
 
     /* Out. Valid once wh_parse_head has returned a positive number. */
-    uint8_t method;           /* enum wh_method */
-    uint8_t form;             /* enum wh_form */
-    uint8_t minor;            /* HTTP/1.minor: 0 or 1 */
+    uint8_t method; /* enum wh_method */
+    uint8_t form;   /* enum wh_form */
+    uint8_t minor;  /* HTTP/1.minor: 0 or 1 */
     bool has_query;
-    bool has_percent;         /* the path has a '%' */
-    bool has_dot;             /* the path has "/." somewhere: it may have dot segments */
+    bool has_percent; /* the path has a '%' */
+    bool has_dot;     /* the path has "/." somewhere: it may have dot segments */
     bool is_chunked;
-    bool has_length;          /* Content-Length was sent: `length` */
-    bool keeps_alive;         /* by version and Connection */
-    bool says_keep_alive;     /* Connection: keep-alive was sent */
-    bool expects_continue;    /* Expect: 100-continue, of an HTTP/1.1 request */
-    bool has_upgrade;         /* Connection: upgrade and an Upgrade field */
-    struct wh_slice method_text, target, path, query; /* path: "/" if an absolute form has none (then its size is 0); query: without '?' */
-    struct wh_slice host;     /* the authority of the target, or else the value of Host; size 0: none */
+    bool has_length;       /* Content-Length was sent: `length` */
+    bool keeps_alive;      /* by version and Connection */
+    bool says_keep_alive;  /* Connection: keep-alive was sent */
+    bool expects_continue; /* Expect: 100-continue, of an HTTP/1.1 request */
+    bool has_upgrade;      /* Connection: upgrade and an Upgrade field, of an HTTP/1.1 request */
+    struct wh_slice method_text, target;
+    struct wh_slice path;  /* size 0: an absolute form without one ("/"; of OPTIONS: "*"), or an authority form */
+    struct wh_slice query; /* without '?' */
+    struct wh_slice host;  /* the authority of the target, or else the value of Host; size 0: none */
     uint64_t length;
 };
 
@@ -80,7 +85,7 @@ struct wh_head {
 static inline void wh_head_begin(struct wh_head *head)
 {
     head->line = head->count = 0;
-    head->has_request_line = head->saw_host = head->saw_length = head->saw_coding = false;
+    head->run = head->saw = 0;
     head->has_query = head->has_percent = head->has_dot = head->is_chunked = head->has_length = false;
     head->says_keep_alive = head->expects_continue = head->has_upgrade = false;
     head->host.size = 0;
@@ -92,8 +97,9 @@ static inline void wh_head_begin(struct wh_head *head)
  * same head.
  *
  * Returns the bytes of the head, its empty line included; 0: more bytes are needed; or minus the status of the answer:
- * -400 malformed, -414 the target is too long (the request line alone is beyond most_bytes), -431 too many bytes or fields,
- * -501 a transfer coding that is not known, -505 another version than 1.0 or 1.1. An unknown Expect is -417.
+ * -400 malformed, -414 the request line alone is beyond most_bytes, -417 an Expect that is not 100-continue, -431 too many
+ * bytes or fields, -501 a method of more than 32 bytes or another transfer coding than chunked, -505 another version than
+ * 1.0 or 1.1. After a negative number the head must not be parsed further.
  */
 int wh_parse_head(struct wh_head *head, const char *bytes, size_t size);
 

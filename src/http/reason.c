@@ -1,4 +1,75 @@
 /*
- * http/reason.c: to be written.
+ * http/reason.c: the reason phrases of the statuses that IANA has registered. 306 and 418 are registered as unused, and
+ * have none.
  */
-typedef int wh_reason_is_empty;
+#include <weft/http.h>
+
+static const char *const phrases[] = {
+    [100 - 100] = "Continue",
+    [101 - 100] = "Switching Protocols",
+    [102 - 100] = "Processing",
+    [103 - 100] = "Early Hints",
+    [200 - 100] = "OK",
+    [201 - 100] = "Created",
+    [202 - 100] = "Accepted",
+    [203 - 100] = "Non-Authoritative Information",
+    [204 - 100] = "No Content",
+    [205 - 100] = "Reset Content",
+    [206 - 100] = "Partial Content",
+    [207 - 100] = "Multi-Status",
+    [208 - 100] = "Already Reported",
+    [226 - 100] = "IM Used",
+    [300 - 100] = "Multiple Choices",
+    [301 - 100] = "Moved Permanently",
+    [302 - 100] = "Found",
+    [303 - 100] = "See Other",
+    [304 - 100] = "Not Modified",
+    [305 - 100] = "Use Proxy",
+    [307 - 100] = "Temporary Redirect",
+    [308 - 100] = "Permanent Redirect",
+    [400 - 100] = "Bad Request",
+    [401 - 100] = "Unauthorized",
+    [402 - 100] = "Payment Required",
+    [403 - 100] = "Forbidden",
+    [404 - 100] = "Not Found",
+    [405 - 100] = "Method Not Allowed",
+    [406 - 100] = "Not Acceptable",
+    [407 - 100] = "Proxy Authentication Required",
+    [408 - 100] = "Request Timeout",
+    [409 - 100] = "Conflict",
+    [410 - 100] = "Gone",
+    [411 - 100] = "Length Required",
+    [412 - 100] = "Precondition Failed",
+    [413 - 100] = "Content Too Large",
+    [414 - 100] = "URI Too Long",
+    [415 - 100] = "Unsupported Media Type",
+    [416 - 100] = "Range Not Satisfiable",
+    [417 - 100] = "Expectation Failed",
+    [421 - 100] = "Misdirected Request",
+    [422 - 100] = "Unprocessable Content",
+    [423 - 100] = "Locked",
+    [424 - 100] = "Failed Dependency",
+    [425 - 100] = "Too Early",
+    [426 - 100] = "Upgrade Required",
+    [428 - 100] = "Precondition Required",
+    [429 - 100] = "Too Many Requests",
+    [431 - 100] = "Request Header Fields Too Large",
+    [451 - 100] = "Unavailable For Legal Reasons",
+    [500 - 100] = "Internal Server Error",
+    [501 - 100] = "Not Implemented",
+    [502 - 100] = "Bad Gateway",
+    [503 - 100] = "Service Unavailable",
+    [504 - 100] = "Gateway Timeout",
+    [505 - 100] = "HTTP Version Not Supported",
+    [506 - 100] = "Variant Also Negotiates",
+    [507 - 100] = "Insufficient Storage",
+    [508 - 100] = "Loop Detected",
+    [510 - 100] = "Not Extended",
+    [511 - 100] = "Network Authentication Required",
+};
+
+const char *weft_http_reason(int status)
+{
+    unsigned i = (unsigned)status - 100u;
+    return i < sizeof phrases / sizeof phrases[0] && phrases[i] ? phrases[i] : "";
+}

@@ -1,4 +1,349 @@
 /*
- * http/reply.c: to be written.
+ * http/reply.c: heads and bodies of answers.
+ *
+ * A head is written when the answer begins, into the connection's output: there is no list of fields to keep. What the
+ * handler has added before waits in the exchange's arena, as the text that is sent.
  */
-typedef int wh_reply_is_empty;
+#include "http/reply.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "http/block.h"
+#include "http/body.h"
+#include "http/connection.h"
+#include "http/date.h"
+#include "http/field.h"
+#include "http/output.h"
+#include "http/server.h"
+
+enum {
+    HEAD_MOST = 512, /* bytes of a head, without the type, the field Server and what was added */
+    TYPE_MOST = 1024,
+    CHUNK_FRAME = 24, /* a size, and two line ends */
+};
+
+/* Adding fields */
+
+static bool is_name(const char *name, size_t size, const char *which)
+{
+    return strlen(which) == size && strncasecmp(name, which, size) == 0;
+}
+
+/* Whether the server itself writes a field, or no handler may. */
+static bool is_reserved(const char *name, size_t size)
+{
+    static const char *const names[] = {"Connection", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (is_name(name, size, names[i]))
+            return true;
+    }
+    return false;
+}
+
+static int add_length(weft_exchange *x, const char *value)
+{
+    uint64_t n = 0;
+    if (x->has_own_length || *value == '\0')
+        return -EINVAL;
+    for (; *value; value++) {
+        if (*value < '0' || *value > '9' || n > (uint64_t)INT64_MAX / 10 - 1)
+            return -EINVAL;
+        n = n * 10 + (uint64_t)(*value - '0');
+    }
+    x->has_own_length = true;
+    x->length = n;
+    return 0;
+}
+
+/* Room behind the fields that were added. */
+static int grow_added(weft_exchange *x, size_t more)
+{
+    size_t need = x->added_size + more;
+    if (need <= x->added_room)
+        return 0;
+    size_t room = need < 256 ? 256 : need * 2;
+    char *new = room < UINT32_MAX ? weft_http_alloc(x, room) : NULL;
+    if (!new)
+        return -ENOMEM;
+    if (x->added_size > 0)
+        memcpy(new, x->added, x->added_size);
+    x->added = new;
+    x->added_room = (uint32_t)room;
+    return 0;
+}
+
+int weft_http_add_header(weft_exchange *x, const char *name, const char *value)
+{
+    if (x->answer != WH_NO_ANSWER)
+        return -EALREADY;
+    size_t name_size = name ? strlen(name) : 0, value_size = value ? strlen(value) : 0;
+    if (!value || !wh_is_token(name, name_size) || !wh_is_field_value(value, value_size) ||
+        is_reserved(name, name_size))
+        return -EINVAL;
+    if (is_name(name, name_size, "Content-Length"))
+        return add_length(x, value);
+    int rc = grow_added(x, name_size + value_size + 4);
+    if (rc != 0)
+        return rc;
+    char *to = x->added + x->added_size;
+    to = wh_append(to, name, name_size);
+    to = wh_append(to, ": ", 2);
+    to = wh_append(to, value, value_size);
+    to = wh_append(to, "\r\n", 2);
+    x->added_size = (uint32_t)(to - x->added);
+    return 0;
+}
+
+/* Heads */
+
+/* The field Date is written once a second. */
+static void refresh_date(struct wh_worker *w)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec == w->second)
+        return;
+    w->second = now.tv_sec;
+    char *to = wh_append(w->date, "Date: ", 6);
+    wh_date_write(to, now.tv_sec);
+    wh_append(to + WH_DATE_SIZE, "\r\n", 2);
+}
+
+static char *put_status_line(char *to, int status)
+{
+    if (status == 200)
+        return wh_append(to, "HTTP/1.1 200 OK\r\n", 17);
+    const char *reason = weft_http_reason(status);
+    to = wh_append(to, "HTTP/1.1 ", 9);
+    to = wh_put_decimal(to, (uint64_t)status);
+    *to++ = ' ';
+    to = wh_append(to, reason, strlen(reason));
+    return wh_append(to, "\r\n", 2);
+}
+
+static char *put_connection(char *to, const weft_exchange *x)
+{
+    if (!x->keeps)
+        return wh_append(to, "Connection: close\r\n", 19);
+    if (x->head.minor == 0)
+        return wh_append(to, "Connection: keep-alive\r\n", 24);
+    return to;
+}
+
+/* Whether a status has no body, whatever the handler gives. */
+static bool is_bodiless(int status)
+{
+    return status == 204 || status == 205 || status == 304;
+}
+
+/* The head, in the connection's output. `frame`: the field that says how long the body is, or "". */
+static int put_head(weft_exchange *x, const char *type, size_t type_size, const char *frame, size_t frame_size)
+{
+    struct wh_connection *c = x->c;
+    const weft_http *h = c->h;
+    int rc = wh_out_reserve(c, HEAD_MOST + type_size + h->server_size);
+    if (rc != 0)
+        return rc;
+    refresh_date(c->w);
+    char *begin = wh_out_at(c), *to = put_status_line(begin, x->status);
+    to = wh_append(to, c->w->date, sizeof c->w->date);
+    if (h->server_size > 0)
+        to = wh_append(to, h->server, h->server_size);
+    if (type_size > 0) {
+        to = wh_append(to, "Content-Type: ", 14);
+        to = wh_append(to, type, type_size);
+        to = wh_append(to, "\r\n", 2);
+    }
+    to = wh_append(to, frame, frame_size);
+    to = put_connection(to, x);
+    if (x->added_size == 0) {
+        to = wh_append(to, "\r\n", 2);
+        wh_out_use(c, (size_t)(to - begin));
+        return 0;
+    }
+    wh_out_use(c, (size_t)(to - begin));
+    rc = wh_out_put(c, x->added, x->added_size);
+    return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
+}
+
+/* What every answer begins with. 0, or why it cannot begin. */
+static int begin(weft_exchange *x, int status)
+{
+    if (x->answer != WH_NO_ANSWER)
+        return -EALREADY;
+    if (status < 200 || status > 599)
+        return -EINVAL;
+    x->status = status;
+    x->sends_nothing = x->is_head || is_bodiless(status);
+    x->keeps = x->keeps && !x->c->has_ended && !wh_is_stopping(x->c) && wh_body_can_drain(x);
+    return 0;
+}
+
+static void count_answer(weft_exchange *x)
+{
+    struct wh_connection *c = x->c;
+    x->answer = WH_ENDED;
+    c->block->answers++;
+    wh_count_add(&c->w->status[x->status / 100], 1);
+}
+
+static int failed(weft_exchange *x, int rc)
+{
+    x->answer = WH_CUT;
+    x->keeps = false;
+    return rc;
+}
+
+static size_t length_field(char *to, uint64_t n)
+{
+    char *end = wh_put_decimal(wh_append(to, "Content-Length: ", 16), n);
+    return (size_t)(wh_append(end, "\r\n", 2) - to);
+}
+
+int weft_http_reply(weft_exchange *x, int status, const char *type, const void *body, size_t bytes)
+{
+    char frame[48];
+    size_t type_size = type ? strlen(type) : 0, frame_size = 0;
+    if (x->answer != WH_NO_ANSWER)
+        return -EALREADY;
+    if (type_size > TYPE_MOST || (type_size > 0 && !wh_is_field_value(type, type_size)))
+        return -EINVAL;
+    if (x->has_own_length && !x->is_head && x->length != bytes)
+        return -EINVAL;
+    int rc = begin(x, status);
+    if (rc != 0)
+        return rc;
+    if (status == 205 || !is_bodiless(status))
+        frame_size = length_field(frame, status == 205 ? 0 : x->has_own_length ? x->length : bytes);
+    rc = put_head(x, type, type_size, frame, frame_size);
+    if (rc == 0 && !x->sends_nothing && bytes > 0) {
+        rc = wh_out_put(x->c, body, bytes);
+        x->sent = bytes;
+    }
+    if (rc != 0)
+        return failed(x, rc);
+    count_answer(x);
+    return 0;
+}
+
+int weft_http_redirect(weft_exchange *x, int status, const char *location)
+{
+    if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308)
+        return -EINVAL;
+    if (!location || !*location)
+        return -EINVAL;
+    int rc = weft_http_add_header(x, "Location", location);
+    return rc != 0 ? rc : weft_http_reply(x, status, NULL, NULL, 0);
+}
+
+/* Parts */
+
+int weft_http_begin(weft_exchange *x, int status)
+{
+    char frame[48];
+    size_t frame_size = 0;
+    int rc = begin(x, status);
+    if (rc != 0)
+        return rc;
+    if (x->has_own_length && status != 204) {
+        frame_size = length_field(frame, status == 205 ? 0 : x->length);
+        x->has_length = !x->sends_nothing;
+        x->length_left = x->length;
+    } else if (!x->sends_nothing && x->head.minor > 0) {
+        static const char chunked[] = "Transfer-Encoding: chunked\r\n";
+        frame_size = sizeof chunked - 1;
+        memcpy(frame, chunked, frame_size);
+        x->sends_chunks = true;
+    } else if (!x->sends_nothing) {
+        x->ends_with_close = true;
+        x->keeps = false;
+    }
+    rc = put_head(x, NULL, 0, frame, frame_size);
+    if (rc != 0)
+        return failed(x, rc);
+    x->answer = WH_BEGUN;
+    return 0;
+}
+
+int wh_part_begin(weft_exchange *x, size_t count)
+{
+    if (x->answer != WH_BEGUN)
+        return x->answer == WH_CUT ? -EPIPE : -EINVAL;
+    if (x->sends_nothing)
+        return 1;
+    if (x->has_length && count > x->length_left)
+        return -EFBIG;
+    if (x->sends_chunks && count > 0) {
+        size_t with_data = count < WH_OUT_SIZE / 2 ? count : 0; /* small chunks are not split over two writes */
+        int rc = wh_out_reserve(x->c, CHUNK_FRAME + with_data);
+        if (rc != 0)
+            return failed(x, rc);
+        char *from = wh_out_at(x->c), *to = wh_put_hex(from, count);
+        to = wh_append(to, "\r\n", 2);
+        wh_out_use(x->c, (size_t)(to - from));
+    }
+    return 0;
+}
+
+int wh_part_end(weft_exchange *x, size_t count)
+{
+    x->sent += count;
+    if (x->has_length)
+        x->length_left -= count;
+    if (!x->sends_chunks || count == 0)
+        return 0;
+    int rc = wh_out_put(x->c, "\r\n", 2);
+    return rc != 0 ? failed(x, rc) : 0;
+}
+
+int weft_http_write(weft_exchange *x, const void *bytes, size_t count)
+{
+    int rc = wh_part_begin(x, count);
+    if (rc != 0)
+        return rc > 0 ? 0 : rc;
+    rc = wh_out_put(x->c, bytes, count);
+    return rc != 0 ? failed(x, rc) : wh_part_end(x, count);
+}
+
+int weft_http_write_file(weft_exchange *x, int file, int64_t offset, uint64_t count)
+{
+    int rc = wh_part_begin(x, count);
+    if (rc != 0)
+        return rc > 0 ? 0 : rc;
+    rc = wh_out_file(x->c, file, offset, count);
+    return rc != 0 ? failed(x, rc) : wh_part_end(x, count);
+}
+
+int weft_http_flush(weft_exchange *x)
+{
+    if (x->answer != WH_BEGUN)
+        return x->answer == WH_CUT ? -EPIPE : -EINVAL;
+    int rc = wh_out_flush(x->c);
+    return rc != 0 ? failed(x, rc) : 0;
+}
+
+int weft_http_end(weft_exchange *x)
+{
+    if (x->answer != WH_BEGUN)
+        return x->answer == WH_CUT ? -EPIPE : -EINVAL;
+    if (x->has_length && x->length_left > 0)
+        return failed(x, -ENODATA);
+    int rc = x->sends_chunks ? wh_out_put(x->c, "0\r\n\r\n", 5) : 0;
+    if (rc != 0)
+        return failed(x, rc);
+    count_answer(x);
+    return 0;
+}
+
+int weft_http_status(weft_exchange *x)
+{
+    return x->answer == WH_NO_ANSWER ? 0 : x->status;
+}
+
+uint64_t weft_http_sent(weft_exchange *x)
+{
+    return x->sent;
+}

@@ -1,4 +1,52 @@
 /*
- * http/transport.c: to be written.
+ * http/transport.c: see transport.h. Plain sockets.
  */
-typedef int wh_transport_is_empty;
+#include "http/transport.h"
+
+#include <sys/socket.h>
+
+#include <weft/io.h>
+
+#include "http/connection.h"
+#include "http/server.h"
+
+ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_time deadline)
+{
+    ptrdiff_t n = weft_recv(c->fd, buffer, bytes, 0, deadline);
+    if (n > 0)
+        wh_count_add(&c->w->bytes_in, (uint64_t)n);
+    return n;
+}
+
+static ptrdiff_t counted(struct wh_connection *c, ptrdiff_t n)
+{
+    if (n > 0)
+        wh_count_add(&c->w->bytes_out, (uint64_t)n);
+    return n;
+}
+
+ptrdiff_t wh_send(struct wh_connection *c, const void *bytes, size_t count, int flags, weft_time deadline)
+{
+    return counted(c, weft_send(c->fd, bytes, count, flags, deadline));
+}
+
+ptrdiff_t wh_send_parts(struct wh_connection *c, const struct iovec *parts, int count, weft_time deadline)
+{
+    return counted(c, weft_writev(c->fd, parts, count, deadline));
+}
+
+ptrdiff_t wh_send_file(struct wh_connection *c, int file, off_t *offset, size_t bytes, weft_time deadline)
+{
+    return counted(c, weft_sendfile(c->fd, file, offset, bytes, deadline));
+}
+
+void wh_send_end(struct wh_connection *c)
+{
+    weft_shutdown(c->fd, SHUT_WR);
+}
+
+void wh_reset_at_close(struct wh_connection *c)
+{
+    struct linger now = {.l_onoff = 1};
+    setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}

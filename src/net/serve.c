@@ -81,11 +81,11 @@ static int spawn(struct served *c)
                       .stack = s->stack,
                       .shared = s->shared,
                       .worker = WEFT_WORKER(c->worker)};
-    int rc = weft_go_with(NULL, &attr, wf_serve_one, c);
+    int rc = weft_sched_go(s->on, NULL, &attr, wf_serve_one, c);
     if (wf_likely(rc != -EBUSY))
         return rc;
     attr.worker = 0;
-    return weft_go_with(NULL, &attr, wf_serve_one, c);
+    return weft_sched_go(s->on, NULL, &attr, wf_serve_one, c);
 }
 
 /* Gives a connection to a fiber; takes it in any case. */
@@ -243,7 +243,8 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
         return rc;
     if (wf_cancel_point(wf_thread_now()->fiber, deadline))
         return -ECANCELED;
-    weft_sched_stats(weft_sched_current(), &figures);
+    weft_sched *on = o.on ? o.on : weft_sched_current();
+    weft_sched_stats(on, &figures);
     struct server *s = wf_sys_malloc(sizeof *s + figures.workers * sizeof s->conns[0]);
     if (!s)
         return -ENOMEM;
@@ -254,6 +255,7 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
     s->arg = arg;
     s->forks = wf_forks;
     s->shared = o.shared;
+    s->on = on;
     s->stack = o.stack;
     s->peers = o.peers;
     s->workers = (unsigned)figures.workers;
@@ -262,6 +264,8 @@ int weft_serve(int listener, weft_serve_fn *handler, void *arg, const weft_serve
     /* Its time is over, or weft_close has ended it. A number that never was a listener's keeps its generation. */
     if (rc == -ETIMEDOUT || (rc == -EBADF && wf_fd_generation(of.e) != of.generation))
         rc = 0;
+    if (o.ending)
+        o.ending(arg);
     wait_for_handlers(s, o.grace);
     wf_sys_free(s);
     return rc;

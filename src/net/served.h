@@ -48,6 +48,7 @@ struct server {
     void *arg;                 /* const */
     uint32_t forks;            /* const: wf_forks when the server was made */
     weft_stacks *shared;       /* const */
+    weft_sched *on;            /* const: where handlers run */
     size_t stack;              /* const */
     bool peers;                /* const: keep the peers' addresses */
     unsigned workers;          /* const */

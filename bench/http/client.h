@@ -1,0 +1,45 @@
+/*
+ * client.h: the connections of the load generator: each has one batch of requests under way, and every answer is checked.
+ *
+ * One thread, one epoll set. A batch is one request, or several that are sent in one piece (pipelined).
+ */
+#ifndef BENCH_HTTP_CLIENT_H
+#define BENCH_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../common/latency.h"
+
+#define CLIENT_DEPTH_MAX 64
+
+struct client_plan {
+    uint16_t port;
+    const char *path;
+    const char *body; /* what every answer must have */
+    size_t bytes;
+    size_t connections;
+    unsigned depth; /* requests of a batch */
+    bool closes;    /* a connection for each request: the server closes it */
+};
+
+/** Makes the connections, unless each request has its own. */
+void client_open(const struct client_plan *plan);
+
+/**
+ * Keeps a batch under way on each connection for this time, or a little longer. It begins and ends with nothing under
+ * way, so what is counted is all of what so many requests cost. Returns how many requests were answered.
+ */
+uint64_t client_run(double ms);
+
+/** Sends one batch on each connection and waits for the answers. Returns how many requests were answered. */
+uint64_t client_once(void);
+
+/** From now on latencies count here, from before the first send of a batch to its last answer. NULL: nowhere. */
+void client_record(struct latency *latency);
+
+/** Closes the connections. */
+void client_close(void);
+
+#endif

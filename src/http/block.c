@@ -1,0 +1,68 @@
+/*
+ * http/block.c: see block.h.
+ */
+#include "http/block.h"
+
+#include <stddef.h>
+
+#include "http/memory.h"
+#include "http/server.h"
+
+enum { MOST_SPARE = 64 }; /* blocks that a worker keeps */
+
+/* The struct with its fields, rounded up: the buffers begin behind it. */
+static size_t head_size(const weft_http *h)
+{
+    size_t size = sizeof(struct wh_block) + h->o.head_fields * sizeof(struct wh_field);
+    return (size + 63) / 64 * 64;
+}
+
+static size_t block_size(const weft_http *h)
+{
+    return head_size(h) + h->in_size + WH_OUT_SIZE;
+}
+
+static struct wh_block *make(const weft_http *h)
+{
+    struct wh_block *b = wh_pages(block_size(h)); /* all zero */
+    if (!b)
+        return NULL;
+    b->in = (char *)b + head_size(h);
+    b->out = b->in + h->in_size;
+    b->x.head.fields = b->x.fields;
+    b->x.head.most_fields = h->o.head_fields;
+    b->x.head.most_bytes = (uint32_t)h->o.head_bytes;
+    return b;
+}
+
+struct wh_block *wh_block_take(weft_http *h, struct wh_worker *w)
+{
+    struct wh_block *b = w->spare;
+    if (!b)
+        return make(h);
+    w->spare = b->next;
+    w->spares--;
+    return b;
+}
+
+void wh_block_give(weft_http *h, struct wh_worker *w, struct wh_block *b)
+{
+    if (w->spares >= MOST_SPARE) {
+        wh_pages_free(b, block_size(h));
+        return;
+    }
+    b->in_at = b->in_end = b->body_at = b->out_end = b->answers = 0;
+    b->next = w->spare;
+    w->spare = b;
+    w->spares++;
+}
+
+void wh_blocks_free(weft_http *h, struct wh_worker *w)
+{
+    while (w->spare) {
+        struct wh_block *b = w->spare;
+        w->spare = b->next;
+        wh_pages_free(b, block_size(h));
+    }
+    w->spares = 0;
+}

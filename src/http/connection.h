@@ -1,0 +1,86 @@
+/*
+ * http/connection.h: one connection, from its accept to its close.
+ *
+ *      IDLE ──first byte──▶ HEAD ──complete──▶ HANDLE ──returned──▶ FINISH ──▶ IDLE, or HEAD: the next request has come
+ *       │                     │ refused                                │ last one
+ *       │ closed, too long    └──────────▶ LINGER ◀────────────────────┤
+ *       └─────────────────────────────────▶ CLOSED ◀── linger's end ───┴── cut
+ *
+ * IDLE     no byte of a request is there. After a second the connection gives back its block and its stack's pages.
+ * HEAD     reads a head; head_time counts.
+ * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
+ * FINISH   ends the answer, drains the body, logs.
+ * LINGER   the last answer was sent. Reads and throws away what still comes, for a while, so that the client can read
+ *          the answer: a close with bytes unread would reset the connection.
+ * CLOSED   nothing more is read or written.
+ *
+ * wh_enter is the one function that changes the phase. owner of all fields: the connection's fiber, unless a field says otherwise.
+ */
+#ifndef WH_HTTP_CONNECTION_H
+#define WH_HTTP_CONNECTION_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/http.h>
+#include <weft/net.h>
+#include <weft/scope.h>
+
+struct wh_worker;
+struct wh_block;
+struct wh_address;
+
+enum wh_phase {
+    WH_IDLE,
+    WH_HEAD_PHASE,
+    WH_HANDLE,
+    WH_FINISH,
+    WH_LINGER,
+    WH_CLOSED,
+};
+
+/* An idle connection has this, and no block: it should be small. */
+struct wh_connection {
+    weft_http *h;
+    struct wh_serving *serving;
+    struct wh_worker *w;
+    struct wh_connection *next, *prev; /* guarded by: h->lock */
+    struct wh_connection *unflushed_next, **unflushed_at; /* its links there */
+    struct wh_block *block;            /* NULL: it has none */
+    struct wh_address *address;        /* that it is counted for; NULL: none */
+    weft_scope *scope;                 /* of the running handler, for weft_http_stop. guarded by: h->lock */
+    int fd;
+    atomic_uchar phase;  /* enum wh_phase; others read it: see server.h */
+    bool is_sending;     /* its fiber is in a write: the flusher leaves it alone */
+    bool is_unflushed;   /* in the worker's list `unflushed` */
+    bool has_failed;     /* a read or write has failed: nothing more is sent */
+    bool has_ended;      /* the client has ended its sending half */
+    bool resets;         /* the close resets */
+    char first[8];
+};
+
+static inline enum wh_phase wh_phase(const struct wh_connection *c)
+{
+    return (enum wh_phase)atomic_load_explicit(&c->phase, memory_order_relaxed);
+}
+
+/* Changes the phase. IDLE pairs with is_stopping (server.h); the others are for the reader and the assertion. */
+static inline void wh_enter(struct wh_connection *c, enum wh_phase from, enum wh_phase to)
+{
+    assert(wh_phase(c) == from);
+    (void)from;
+    atomic_store_explicit(&c->phase, (unsigned char)to, to == WH_IDLE ? memory_order_seq_cst : memory_order_relaxed);
+}
+
+/* The handler of weft_serve: serves a connection until it ends. `arg` is a struct wh_serving. */
+weft_serve_fn wh_serve_connection;
+
+/* Whether the call of weft_http_serve that it belongs to is ending. */
+bool wh_is_stopping(const struct wh_connection *c);
+
+/* The refusal of weft_serve, for connections above max_conns. */
+weft_serve_fn wh_refuse_connection;
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * http/exchange.h: one request and its answer: what weft_exchange is. It lies in its connection's block, and is used again
+ * for the next request: wh_exchange_begin sets what a request needs, and nothing is cleared that costs.
+ */
+#ifndef WH_HTTP_EXCHANGE_H
+#define WH_HTTP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/http.h>
+
+#include "http/chunk.h"
+#include "http/parse.h"
+#include "http/route.h"
+
+enum { WH_ARENA = 1024 }; /* bytes of the arena that need no allocation */
+
+/* How the answer stands. */
+enum wh_answer {
+    WH_NO_ANSWER,    /* nothing but fields was given */
+    WH_BEGUN,        /* the head was written */
+    WH_ENDED,        /* complete */
+    WH_CUT,          /* it will not be completed: the connection ends */
+};
+
+/* How the body of the request stands. */
+enum wh_body {
+    WH_NO_BODY, /* there is none, or all of it was read */
+    WH_SIZED,   /* body_left bytes are to come */
+    WH_CHUNKED,
+    WH_BAD_BODY, /* reading it has failed with body_error */
+};
+
+/* Memory of the arena that did not fit. */
+struct wh_extra {
+    struct wh_extra *next;
+    _Alignas(16) char bytes[];
+};
+
+struct weft_exchange {
+    struct wh_connection *c;
+    char *bytes; /* where the head begins: what slices count from */
+    uint32_t head_size; /* bytes of the head: the body lies behind it */
+    unsigned layer; /* the middleware that weft_http_next runs next */
+    bool is_head;   /* HEAD: no body is sent */
+    bool has_parsed; /* false: the request was malformed, and has no strings */
+
+    /* The request's body. */
+    uint8_t body; /* enum wh_body */
+    bool wants_continue; /* the client waits for 100 Continue */
+    int body_error;
+    uint64_t body_left;    /* of a sized one */
+    uint64_t body_read;    /* bytes of data so far */
+    uint64_t body_allowed;
+    weft_span body_waited; /* how long reads have waited for the client */
+    struct wh_chunks chunks;
+
+    /* The answer. */
+    uint8_t answer; /* enum wh_answer */
+    bool sends_chunks; /* the body goes out in chunks */
+    bool sends_nothing; /* no body goes out: HEAD, 204, 304 */
+    bool ends_with_close; /* the body has no length: HTTP/1.0 */
+    bool keeps; /* the connection is kept, if nothing happens */
+    bool has_length; /* `length_left` counts */
+    bool has_own_length; /* the handler has added Content-Length */
+    bool is_stream; /* server-sent events */
+    bool has_scope;
+    int status;
+    uint64_t length;      /* Content-Length that was added */
+    uint64_t length_left; /* bytes that weft_http_write must still get */
+    uint64_t sent;
+    char *added; /* fields that were added, each with its line end; in the arena */
+    uint32_t added_size, added_room;
+
+    const char *id;   /* of weft_http_give_id */
+    const char *form; /* of weft_http_read_form */
+    size_t form_size;
+
+    struct wh_extra *extra;
+    uint32_t arena_used;
+    _Alignas(16) char arena[WH_ARENA];
+    weft_scope scope;
+    struct wh_match match;
+    struct wh_head head;
+    struct wh_field fields[]; /* head_fields of them */
+};
+
+void wh_exchange_set_id(weft_exchange *x, const char *id);
+
+/* Makes the exchange ready for a request whose head was parsed. */
+void wh_exchange_begin(weft_exchange *x, struct wh_connection *c);
+
+/* Routes it and runs middleware and handler; answers for handlers that fail. Returns what the first of them has returned. */
+int wh_exchange_run(weft_exchange *x);
+
+/* Answers with a status and nothing but its reason, if no answer has begun. */
+void wh_exchange_answer(weft_exchange *x, int status);
+
+/* Gives back its memory, and closes its scope. */
+void wh_exchange_end(weft_exchange *x);
+
+/* A zero byte behind a slice of the head. */
+const char *wh_text(weft_exchange *x, struct wh_slice s);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * http/reply.h: parts of an answer, for the files that write bodies of their own.
+ */
+#ifndef WH_HTTP_REPLY_H
+#define WH_HTTP_REPLY_H
+
+#include <stddef.h>
+
+#include "http/exchange.h"
+
+/* Begins a part of the body of `count` bytes (a chunk, if the body goes out in chunks), which the caller then puts by
+ * wh_out_put. As weft_http_write; 1: the body is not sent, so put nothing. */
+int wh_part_begin(weft_exchange *x, size_t count);
+/* Ends it. */
+int wh_part_end(weft_exchange *x, size_t count);
+
+#endif

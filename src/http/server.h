@@ -1,0 +1,120 @@
+/*
+ * http/server.h: the server: its routes, limits and workers, and the list of its connections.
+ *
+ * All connections of a server run on one scheduler. What a worker's connections share is in struct wh_worker: only fibers
+ * of that worker touch it, and none of them moves to another worker, so it needs no lock.
+ *
+ * Stopping. Each call of weft_http_serve (struct wh_serving) stops by itself: its weft_serve accepts no more, and says so
+ * (weft_serve_opts.ending). That sets is_stopping, then looks at the phase of each of its connections. A connection sets its
+ * phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so one of the two sees the other's store: an
+ * idle connection either ends by itself or is woken. weft_http_stop closes the listeners, which ends every weft_serve.
+ */
+#ifndef WH_HTTP_SERVER_H
+#define WH_HTTP_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/fiber.h>
+#include <weft/http.h>
+#include <weft/net.h>
+#include <weft/sync.h>
+
+#include "http/date.h"
+
+struct wh_block;
+struct wh_connection;
+struct wh_routes;
+struct wh_log;
+
+/* A counter that its worker alone increments, and any thread reads. */
+typedef _Atomic uint64_t wh_count;
+
+static inline void wh_count_add(wh_count *c, uint64_t n)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static inline uint64_t wh_count_read(const wh_count *c)
+{
+    return atomic_load_explicit((wh_count *)c, memory_order_relaxed);
+}
+
+/* What the connections of one worker share. owner: that worker; the counts are read by others. */
+struct wh_worker {
+    struct wh_block *spare; /* blocks that no connection uses */
+    unsigned spares;
+    int64_t second;                                     /* the time of `date` */
+    char date[sizeof "Date: \r\n" - 1 + WH_DATE_SIZE]; /* the whole field */
+    struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
+    weft_fiber *flusher;             /* sends these once a handler waits */
+    bool flusher_is_awake, flusher_ends;
+    weft_waitgroup *flushers; /* the server's */
+    wh_count connections, ended, idle_begun, idle_ended, streams_begun, streams_ended, refused, requests, status[6], cut, bytes_in,
+        bytes_out, latencies[WEFT_HTTP_LATENCIES];
+} __attribute__((aligned(128)));
+
+struct wh_layer {
+    weft_handler *fn;
+    void *arg;
+};
+
+/* What is freed with the server. */
+struct wh_owned {
+    struct wh_owned *next;
+    void (*destroy)(void *arg);
+    void *arg;
+};
+
+/* A call of weft_http_serve. It lies in the heap, as its fiber may be on a shared stack, and outlives its connections. */
+struct wh_serving {
+    weft_http *h;            /* const */
+    struct wh_serving *next; /* guarded by: h->lock */
+    int listener;            /* a duplicate of the caller's; weft_http_stop closes it: -1. guarded by: h->lock */
+    atomic_bool is_stopping; /* pairs with wh_connection.phase */
+};
+
+struct wh_addresses; /* connections of each address: address.h */
+
+struct weft_http {
+    weft_http_opts o; /* const: with the defaults in place */
+    char *server;     /* const: the field Server, with its line end; NULL: none */
+    size_t server_size;
+    struct wh_routes *routes; /* const while serving */
+    struct wh_layer *layers;  /* const while serving: middleware, the first one first */
+    unsigned layer_count;
+    struct wh_log *log;     /* const while serving; NULL: none */
+    struct wh_owned *owned; /* const while serving */
+    size_t in_size;         /* const: bytes of a block that requests are read into */
+
+    weft_mutex lock;
+    struct wh_serving *servings;       /* guarded by: lock */
+    struct wh_connection *connections; /* guarded by: lock: all that have begun and not ended */
+    weft_sched *sched;                 /* that runs the connections; NULL until the first serve. guarded by: lock */
+    struct wh_worker *workers;         /* const once the first serve has set it */
+    unsigned worker_count;             /* const once the first serve has set it */
+    bool is_stopped;                   /* weft_http_stop was called. guarded by: lock */
+    unsigned serving;                  /* calls of weft_http_serve. guarded by: lock */
+    struct wh_addresses *addresses;
+    weft_waitgroup flushers; /* that run */
+};
+
+/* Has destroy(arg) called when the server is freed: 0, or -ENOMEM. */
+int wh_server_own(weft_http *h, void (*destroy)(void *arg), void *arg);
+
+/* Whether routes, middleware and the rest can be changed. */
+bool wh_server_is_serving(weft_http *h);
+
+/* Adds and removes a connection: from then until then weft_http_stop sees it. */
+void wh_server_add(weft_http *h, struct wh_connection *c);
+void wh_server_remove(weft_http *h, struct wh_connection *c);
+
+/* Takes a lock that is held for moments, in a cancelled fiber too. */
+static inline void wh_lock(weft_mutex *m)
+{
+    while (weft_mutex_lock(m, WEFT_NOW) != 0)
+        weft_yield();
+}
+
+#endif
