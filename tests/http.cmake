@@ -9,5 +9,17 @@ function(weft_http_test name)
 endfunction()
 
 # Pure functions.
+weft_http_test(date)
+weft_http_test(decode)
+weft_http_test(log_line)
+weft_http_test(type)
+weft_http_test(route)
+weft_http_test(route_random)
 weft_http_test(files_condition)
+weft_http_test(files_folder)
+weft_http_test(files_paths)
+weft_http_test(chunk)
+weft_http_test(field)
+weft_http_test(parse)
+weft_http_test(parse_fields)
 # The server.

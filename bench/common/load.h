@@ -12,7 +12,7 @@
 #include "child.h"
 
 #define LOAD_SILENCE_MS 5000 /* so long without an answer: it is lost */
-#define LOAD_KNOCK_EVERY 64  /* connections, of which one must be answered before more are made: the backlog is finite */
+#define LOAD_KNOCK_EVERY 64 /* connections, of which one must be answered before more are made: the backlog is finite */
 
 /** CLOCK_MONOTONIC. */
 int64_t load_now_ns(void);

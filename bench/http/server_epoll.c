@@ -24,11 +24,11 @@
 
 /* What is left over of a connection. */
 struct rest {
-    uint64_t skip;       /* bytes of a body that are to come, and are thrown away */
-    size_t in_count;     /* bytes that were read and not parsed: at the beginning of `bytes` */
-    size_t out_count;    /* bytes to send: behind them */
-    size_t file_left;    /* bytes of the file to send, after out_count */
-    bool closes;         /* after that */
+    uint64_t skip;    /* bytes of a body that are to come, and are thrown away */
+    size_t in_count;  /* bytes that were read and not parsed: at the beginning of `bytes` */
+    size_t out_count; /* bytes to send: behind them */
+    size_t file_left; /* bytes of the file to send, after out_count */
+    bool closes;      /* after that */
     char bytes[];
 };
 
@@ -178,11 +178,8 @@ static void keep_rest(void)
     rest = malloc(sizeof(*rest) + in_left + out_left);
     if (!rest)
         case_fail("no memory");
-    *rest = (struct rest){.skip = now.skip,
-                          .in_count = in_left,
-                          .out_count = out_left,
-                          .file_left = now.file_left,
-                          .closes = now.closes};
+    *rest = (struct rest){
+        .skip = now.skip, .in_count = in_left, .out_count = out_left, .file_left = now.file_left, .closes = now.closes};
     memcpy(rest->bytes, in + now.in_at, in_left);
     memcpy(rest->bytes + in_left, out + now.out_at, out_left);
     rests[now.fd] = rest;

@@ -52,8 +52,7 @@ static void serve(const struct server *server, int listener)
     if (!config || event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST | EVENT_BASE_FLAG_NOLOCK) != 0 ||
         !(base = event_base_new_with_config(config)) || !(http = evhttp_new(base)))
         case_fail("no event base");
-    worker.file =
-        evbuffer_file_segment_new(server_open_file(server), 0, SERVER_FILE_BYTES, EVBUF_FS_CLOSE_ON_FREE);
+    worker.file = evbuffer_file_segment_new(server_open_file(server), 0, SERVER_FILE_BYTES, EVBUF_FS_CLOSE_ON_FREE);
     if (!worker.file || evhttp_set_cb(http, "/", hello, NULL) != 0 ||
         evhttp_set_cb(http, SERVER_FILE, file, &worker) != 0 || evhttp_accept_socket(http, listener) != 0)
         case_fail("evhttp cannot begin");

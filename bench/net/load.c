@@ -30,7 +30,7 @@
 #define SMALL_BYTES 64
 #define SERVE_CONNECTIONS 64
 #define PAUSES_A_QUEUE 8
-#define OFFSETS 8191         /* messages are pieces of one long text that start here or there; prime */
+#define OFFSETS 8191 /* messages are pieces of one long text that start here or there; prime */
 #define ROOM 65536
 
 struct connection {

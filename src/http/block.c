@@ -10,7 +10,7 @@
 
 enum { MOST_SPARE = 64 }; /* blocks that a worker keeps */
 
-/* The struct with its fields, rounded up: the buffers begin behind it. */
+/* The struct with its fields, rounded up: the output begins behind it. */
 static size_t head_size(const weft_http *h)
 {
     size_t size = sizeof(struct wh_block) + h->o.head_fields * sizeof(struct wh_field);
@@ -19,7 +19,7 @@ static size_t head_size(const weft_http *h)
 
 static size_t block_size(const weft_http *h)
 {
-    return head_size(h) + h->in_size + WH_OUT_SIZE;
+    return head_size(h) + WH_OUT_SIZE;
 }
 
 static struct wh_block *make(const weft_http *h)
@@ -27,8 +27,7 @@ static struct wh_block *make(const weft_http *h)
     struct wh_block *b = wh_pages(block_size(h)); /* all zero */
     if (!b)
         return NULL;
-    b->in = (char *)b + head_size(h);
-    b->out = b->in + h->in_size;
+    b->out = (char *)b + head_size(h);
     b->x.head.fields = b->x.fields;
     b->x.head.most_fields = h->o.head_fields;
     b->x.head.most_bytes = (uint32_t)h->o.head_bytes;
@@ -51,7 +50,7 @@ void wh_block_give(weft_http *h, struct wh_worker *w, struct wh_block *b)
         wh_pages_free(b, block_size(h));
         return;
     }
-    b->in_at = b->in_end = b->body_at = b->out_end = b->answers = 0;
+    b->out_end = b->answers = 0;
     b->next = w->spare;
     w->spare = b;
     w->spares++;

@@ -1,11 +1,10 @@
 /*
- * http/block.h: what a connection has while it is not idle: its exchange, the bytes that were read and not used, and the
- * bytes of answers that were not sent. Blocks are cut from whole pages and recycled by their worker.
+ * http/block.h: what a connection has from the first bytes of a request until its answers are sent: the exchange, and the
+ * bytes of answers that were not sent. A connection that waits for a request has no block. So as long as handlers do not
+ * wait, all connections of a worker use the same block in turn, and it stays in the cache.
  *
- *      in:   | used | head of this request | body and later requests | free |
- *                   in_at                  body_at                   in_end  in_size
  *      out:  | answers that were not sent | free |
- *                                         out_end                  WH_OUT_SIZE
+ *                                         out_end  WH_OUT_SIZE
  */
 #ifndef WH_HTTP_BLOCK_H
 #define WH_HTTP_BLOCK_H
@@ -18,17 +17,15 @@ struct wh_worker;
 
 enum {
     WH_OUT_SIZE = 16 * 1024,
-    WH_IN_SPARE = 4 * 1024, /* room behind the largest head: for a body's bytes */
 };
 
 struct wh_block {
     struct wh_block *next; /* spare blocks */
-    uint32_t in_at, in_end, body_at;
     uint32_t out_end;
+    uint32_t answers;       /* in `out`, for the latencies: answers whose requests came at `came` */
     weft_time came;         /* when the last bytes came */
     weft_time sent;         /* when the last bytes were sent */
-    uint32_t answers;       /* in `out`, for the latencies: answers whose requests came at `came` */
-    char *in, *out;
+    char *out;
     struct weft_exchange x; /* includes the room for fields at its end */
 };
 

@@ -1,9 +1,9 @@
 /*
  * http/body.c: reading the body of a request.
  *
- * Bytes that came with the head lie behind it in the block, and are used first. Then a sized body is read straight into
- * the handler's buffer, never past its end. A chunked one is read into the block behind the head, where its frame is
- * taken off.
+ * Bytes that came with the head lie behind it in the connection's buffer, and are used first. Then a sized body is read
+ * straight into the handler's buffer, never past its end. A chunked one is read into the connection's buffer behind the
+ * head, where its frame is taken off.
  *
  * Time. The client has GRACE, and one second more for each body_rate bytes. Only the time that reads wait for the client
  * counts: a handler may take as long as it likes between two reads.
@@ -78,10 +78,10 @@ static ptrdiff_t receive(weft_exchange *x, void *buffer, size_t bytes, weft_time
     return fail(x, (int)n);
 }
 
-/* Bytes of the body that lie in the block. */
-static size_t in_block(const struct wh_block *b)
+/* Bytes that have come and may be of the body. */
+static size_t in_buffer(const struct wh_connection *c)
 {
-    return b->in_end - b->body_at;
+    return c->in_end - c->body_at;
 }
 
 static ptrdiff_t took(weft_exchange *x, size_t n)
@@ -92,12 +92,12 @@ static ptrdiff_t took(weft_exchange *x, size_t n)
 
 static ptrdiff_t read_sized(weft_exchange *x, char *buffer, size_t bytes, weft_time deadline)
 {
-    struct wh_block *b = x->c->block;
+    struct wh_connection *c = x->c;
     size_t most = bytes < x->body_left ? bytes : (size_t)x->body_left;
-    ptrdiff_t n = (ptrdiff_t)(most < in_block(b) ? most : in_block(b));
+    ptrdiff_t n = (ptrdiff_t)(most < in_buffer(c) ? most : in_buffer(c));
     if (n > 0) {
-        memcpy(buffer, b->in + b->body_at, (size_t)n);
-        b->body_at += (uint32_t)n;
+        memcpy(buffer, c->in + c->body_at, (size_t)n);
+        c->body_at += (uint32_t)n;
     } else {
         n = receive(x, buffer, most, deadline);
         if (n < 0)
@@ -109,31 +109,31 @@ static ptrdiff_t read_sized(weft_exchange *x, char *buffer, size_t bytes, weft_t
     return took(x, (size_t)n);
 }
 
-/* Makes some more of a chunked body come into the block, where it is empty. */
-static ptrdiff_t fill_block(weft_exchange *x, weft_time deadline)
+/* Reads more of a chunked body into the buffer, where it is empty behind the head. */
+static ptrdiff_t fill_buffer(weft_exchange *x, weft_time deadline)
 {
-    struct wh_block *b = x->c->block;
-    uint32_t begin = b->in_at + x->head_size;
-    ptrdiff_t n = receive(x, b->in + begin, x->c->h->in_size - begin, deadline);
+    struct wh_connection *c = x->c;
+    uint32_t begin = c->in_at + x->head_size;
+    ptrdiff_t n = receive(x, c->in + begin, c->in_size - begin, deadline);
     if (n > 0) {
-        b->body_at = begin;
-        b->in_end = begin + (uint32_t)n;
+        c->body_at = begin;
+        c->in_end = begin + (uint32_t)n;
     }
     return n;
 }
 
 static ptrdiff_t read_chunked(weft_exchange *x, char *buffer, size_t bytes, weft_time deadline)
 {
-    struct wh_block *b = x->c->block;
+    struct wh_connection *c = x->c;
     for (;;) {
         const char *data;
         size_t used = 0;
-        ptrdiff_t n = in_block(b) == 0
+        ptrdiff_t n = in_buffer(c) == 0
                           ? 0
-                          : wh_chunks_take(&x->chunks, b->in + b->body_at, in_block(b), bytes, &data, &used);
+                          : wh_chunks_take(&x->chunks, c->in + c->body_at, in_buffer(c), bytes, &data, &used);
         if (n > 0)
             memcpy(buffer, data, (size_t)n);
-        b->body_at += (uint32_t)used;
+        c->body_at += (uint32_t)used;
         if (n == -1) {
             x->body = WH_NO_BODY;
             return 0;
@@ -145,9 +145,9 @@ static ptrdiff_t read_chunked(weft_exchange *x, char *buffer, size_t bytes, weft
                 return fail(x, -EFBIG);
             return took(x, (size_t)n);
         }
-        if (in_block(b) > 0)
+        if (in_buffer(c) > 0)
             continue;
-        n = fill_block(x, deadline);
+        n = fill_buffer(x, deadline);
         if (n < 0)
             return n;
     }
@@ -158,7 +158,7 @@ static int say_continue(weft_exchange *x)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     x->wants_continue = false;
-    if (x->answer != WH_NO_ANSWER || in_block(x->c->block) > 0) /* it does not wait: the body has begun */
+    if (x->answer != WH_NO_ANSWER || in_buffer(x->c) > 0) /* it does not wait: the body has begun */
         return 0;
     int rc = wh_out_put(x->c, text, sizeof text - 1);
     return rc != 0 ? rc : wh_out_flush(x->c);

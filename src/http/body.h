@@ -8,12 +8,6 @@
 
 #include "http/exchange.h"
 
-/* Whether a body comes behind this head. */
-static inline bool wh_body_follows(const struct wh_head *head)
-{
-    return head->is_chunked || head->length > 0;
-}
-
 /* Whether the answer may promise to keep the connection: what is left of the body can probably be drained. */
 bool wh_body_can_drain(const weft_exchange *x);
 

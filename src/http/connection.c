@@ -15,6 +15,7 @@
 #include "http/address.h"
 #include "http/block.h"
 #include "http/body.h"
+#include "http/input.h"
 #include "http/log.h"
 #include "http/memory.h"
 #include "http/output.h"
@@ -23,6 +24,7 @@
 
 #define GIVE_BACK WEFT_SEC         /* idle for so long, a connection gives back its block and its stack's pages */
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
+#define MORE 512                   /* bytes that a read for the rest of a head has room for, at least */
 #define LINGER_MOST (16u << 20)    /* bytes that are thrown away meanwhile */
 
 bool wh_is_stopping(const struct wh_connection *c)
@@ -37,9 +39,9 @@ static weft_time later(weft_time t, weft_span d)
 
 /* IDLE */
 
-static bool has_bytes(const struct wh_block *b)
+static bool has_bytes(const struct wh_connection *c)
 {
-    return b->in_at < b->in_end;
+    return c->in_at < c->in_end;
 }
 
 static bool take_block(struct wh_connection *c)
@@ -55,36 +57,35 @@ static void give_block(struct wh_connection *c)
     c->block = NULL;
 }
 
-/* Without a block: the first bytes come into the connection itself. */
+/* Without a buffer: the first bytes come into the connection itself. */
 static ptrdiff_t wait_small(struct wh_connection *c, weft_time deadline)
 {
-    give_block(c);
+    wh_input_end(c);
     weft_stack_release();
     wh_count_add(&c->w->idle_begun, 1);
     ptrdiff_t n = wh_receive(c, c->first, sizeof c->first, deadline);
     wh_count_add(&c->w->idle_ended, 1);
-    if (n > 0) {
-        if (!take_block(c))
-            return -ENOMEM;
-        memcpy(c->block->in, c->first, (size_t)n);
-    }
+    if (!wh_input_begin(c))
+        return -ENOMEM;
+    if (n > 0)
+        memcpy(c->in, c->first, (size_t)n);
     return n;
 }
 
 /* Waits for the first bytes of a request: how many came, 0 at the end, or a negative errno. */
 static ptrdiff_t wait_for_request(struct wh_connection *c)
 {
-    struct wh_block *b = c->block;
     weft_span idle = c->h->o.idle_time, quick = idle < GIVE_BACK ? idle : GIVE_BACK;
-    weft_time since = b->sent;
-    b->in_at = b->in_end = b->body_at = 0;
-    ptrdiff_t n = wh_receive(c, b->in, c->h->in_size, later(since, quick));
+    weft_time since = c->block->sent;
+    wh_input_clear(c);
+    give_block(c);
+    ptrdiff_t n = wh_receive(c, c->in, c->in_size, later(since, quick));
     if (n == -ETIMEDOUT && idle > quick)
         n = wait_small(c, later(since, idle));
-    if (n > 0) {
-        c->block->in_end = (uint32_t)n;
-        c->block->came = weft_now();
-    }
+    if (n <= 0 || !take_block(c))
+        return n <= 0 ? n : -ENOMEM;
+    c->in_end = (uint32_t)n;
+    c->block->came = weft_now();
     return n;
 }
 
@@ -102,28 +103,17 @@ static bool idle(struct wh_connection *c)
 
 /* HEAD */
 
-/* Room behind what came: a head, and some bytes of a body, always fit into the block when they begin at its front. */
-static void make_room(struct wh_connection *c)
-{
-    struct wh_block *b = c->block;
-    if (b->in_at == 0 || c->h->in_size - b->in_end >= WH_IN_SPARE)
-        return;
-    b->in_end -= b->in_at;
-    memmove(b->in, b->in + b->in_at, b->in_end);
-    b->in_at = 0;
-}
-
 static int receive_more(struct wh_connection *c, weft_time deadline)
 {
-    struct wh_block *b = c->block;
-    make_room(c);
+    if (!wh_input_reserve(c, MORE))
+        return -ENOMEM;
     int rc = wh_out_flush(c); /* answers to earlier requests */
     if (rc != 0)
         return rc;
-    ptrdiff_t n = wh_receive(c, b->in + b->in_end, c->h->in_size - b->in_end, deadline);
+    ptrdiff_t n = wh_receive(c, c->in + c->in_end, c->in_size - c->in_end, deadline);
     if (n > 0) {
-        b->in_end += (uint32_t)n;
-        b->came = weft_now();
+        c->in_end += (uint32_t)n;
+        c->block->came = weft_now();
     }
     return (int)n;
 }
@@ -135,7 +125,7 @@ static int read_head(struct wh_connection *c)
     weft_time deadline = later(b->came, c->h->o.head_time);
     wh_head_begin(&b->x.head);
     for (;;) {
-        int n = wh_parse_head(&b->x.head, b->in + b->in_at, b->in_end - b->in_at);
+        int n = wh_parse_head(&b->x.head, c->in + c->in_at, c->in_end - c->in_at);
         if (n != 0)
             return n;
         n = receive_more(c, deadline);
@@ -190,8 +180,7 @@ enum fate { KEPT, LAST, CUT };
 
 static enum fate finish(struct wh_connection *c)
 {
-    struct wh_block *b = c->block;
-    weft_exchange *x = &b->x;
+    weft_exchange *x = &c->block->x;
     if (c->h->log)
         wh_log_request(c->h->log, x, x->answer == WH_NO_ANSWER ? 499 : x->status, x->sent);
     count_end(c, x);
@@ -199,21 +188,20 @@ static enum fate finish(struct wh_connection *c)
     if (fate == CUT && x->ends_with_close)
         c->resets = true;
     wh_exchange_end(x);
-    b->in_at = b->body_at;
+    c->in_at = c->body_at;
     return fate;
 }
 
 /* HANDLE, and FINISH. */
 static enum fate answer(struct wh_connection *c, int head_size)
 {
-    struct wh_block *b = c->block;
-    weft_exchange *x = &b->x;
-    if (wh_body_follows(&x->head))
-        make_room(c);
+    weft_exchange *x = &c->block->x;
+    if (x->head.is_chunked && !wh_input_reserve(c, WH_IN_SPARE))
+        return CUT;
     wh_enter(c, WH_HEAD_PHASE, WH_HANDLE);
     wh_count_add(&c->w->requests, 1);
     x->head_size = (uint32_t)head_size;
-    b->body_at = b->in_at + x->head_size;
+    c->body_at = c->in_at + x->head_size;
     wh_exchange_begin(x, c);
     wh_exchange_run(x);
     wh_enter(c, WH_HANDLE, WH_FINISH);
@@ -225,7 +213,6 @@ static enum fate answer(struct wh_connection *c, int head_size)
 /* Throws away what still comes, so that the close does not reset the connection before the client has read its answer. */
 static void linger(struct wh_connection *c)
 {
-    struct wh_block *b = c->block;
     size_t size = 0;
     if (wh_out_flush(c) != 0)
         return;
@@ -233,7 +220,7 @@ static void linger(struct wh_connection *c)
     wh_send_end(c);
     weft_time end = weft_in(LINGER_TIME);
     while (size < LINGER_MOST) {
-        ptrdiff_t n = wh_receive(c, b->in, c->h->in_size, end);
+        ptrdiff_t n = wh_receive(c, c->block->out, WH_OUT_SIZE, end);
         if (n <= 0)
             break;
         size += (size_t)n;
@@ -244,7 +231,7 @@ static void linger(struct wh_connection *c)
 static bool should_linger(const struct wh_connection *c, bool was_refused)
 {
     const struct wh_block *b = c->block;
-    return was_refused || has_bytes(b) || b->x.head.keeps_alive || b->x.body != WH_NO_BODY;
+    return was_refused || has_bytes(c) || b->x.head.keeps_alive || b->x.body != WH_NO_BODY;
 }
 
 static void end_last(struct wh_connection *c, bool was_refused)
@@ -260,7 +247,7 @@ static void end_last(struct wh_connection *c, bool was_refused)
 
 static void serve(struct wh_connection *c)
 {
-    while (has_bytes(c->block) || idle(c)) {
+    while (has_bytes(c) || idle(c)) {
         wh_enter(c, wh_phase(c), WH_HEAD_PHASE);
         int n = read_head(c);
         if (n <= 0) {
@@ -320,7 +307,7 @@ static void run(struct wh_connection *c)
 
 __attribute__((noinline)) static bool begin(struct wh_connection *c, bool *is_full)
 {
-    return enter_address(c, is_full) && take_block(c);
+    return enter_address(c, is_full) && wh_input_begin(c) && take_block(c);
 }
 
 void wh_serve_connection(int fd, void *arg)
@@ -332,9 +319,10 @@ void wh_serve_connection(int fd, void *arg)
     if (begin(c, &is_full)) {
         wh_count_add(&c->w->connections, 1);
         run(c);
-        give_block(c);
         wh_count_add(&c->w->ended, 1);
     }
+    give_block(c);
+    wh_input_end(c);
     if (c->address)
         wh_address_leave(c->h->addresses, c->address);
     wh_free(c);

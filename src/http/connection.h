@@ -6,7 +6,7 @@
  *       │ closed, too long    └──────────▶ LINGER ◀────────────────────┤
  *       └─────────────────────────────────▶ CLOSED ◀── linger's end ───┴── cut
  *
- * IDLE     no byte of a request is there. After a second the connection gives back its block and its stack's pages.
+ * IDLE     no byte of a request is there. After a second the connection gives back its buffer and its stack's pages.
  * HEAD     reads a head; head_time counts.
  * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
  * FINISH   ends the answer, drains the body, logs.
@@ -41,16 +41,14 @@ enum wh_phase {
     WH_CLOSED,
 };
 
-/* An idle connection has this, and no block: it should be small. */
+/* An idle connection has this, and neither block nor buffer: it should be small. */
 struct wh_connection {
     weft_http *h;
     struct wh_serving *serving;
     struct wh_worker *w;
-    struct wh_connection *next, *prev; /* guarded by: h->lock */
-    struct wh_connection *unflushed_next, **unflushed_at; /* its links there */
-    struct wh_block *block;            /* NULL: it has none */
-    struct wh_address *address;        /* that it is counted for; NULL: none */
-    weft_scope *scope;                 /* of the running handler, for weft_http_stop. guarded by: h->lock */
+    struct wh_block *block; /* NULL: it has none */
+    char *in;               /* what was read: see input.h. NULL: it has no buffer */
+    uint32_t in_size, in_at, in_end, body_at;
     int fd;
     atomic_uchar phase;  /* enum wh_phase; others read it: see server.h */
     bool is_sending;     /* its fiber is in a write: the flusher leaves it alone */
@@ -58,7 +56,11 @@ struct wh_connection {
     bool has_failed;     /* a read or write has failed: nothing more is sent */
     bool has_ended;      /* the client has ended its sending half */
     bool resets;         /* the close resets */
-    char first[8];
+    char first[8]; /* what ends a wait without a buffer comes here */
+    struct wh_address *address;        /* that it is counted for; NULL: none */
+    weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
+    struct wh_connection *next, *prev; /* guarded by: h->lock */
+    struct wh_connection *unflushed_next, **unflushed_at; /* its links in the worker's list */
 };
 
 static inline enum wh_phase wh_phase(const struct wh_connection *c)

@@ -16,7 +16,7 @@ void wh_exchange_begin(weft_exchange *x, struct wh_connection *c)
 {
     const struct wh_head *head = &x->head;
     x->c = c;
-    x->bytes = c->block->in + c->block->in_at;
+    x->bytes = c->in + c->in_at;
     x->layer = 0;
     x->is_head = head->method == WH_HEAD;
     x->has_parsed = true;

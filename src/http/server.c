@@ -17,6 +17,7 @@
 #include "http/connection.h"
 #include "http/field.h"
 #include "http/flusher.h"
+#include "http/input.h"
 #include "http/log.h"
 #include "http/memory.h"
 #include "http/options.h"
@@ -51,7 +52,7 @@ int weft_http_new(weft_http **out, const weft_http_opts *opts)
     if (!h)
         return rc != 0 ? rc : -ENOMEM;
     h->o = o;
-    h->in_size = (o.head_bytes + WH_IN_SPARE + 63) / 64 * 64;
+    h->in_size = (o.head_bytes + WH_IN_SPARE + 4095) / 4096 * 4096;
     rc = copy_server_field(h);
     h->routes = wh_routes_new();
     h->addresses = wh_addresses_new();
@@ -77,8 +78,10 @@ int weft_http_free(weft_http *h)
         return 0;
     if (wh_server_is_serving(h))
         return -EBUSY;
-    for (unsigned i = 0; i < h->worker_count; i++)
+    for (unsigned i = 0; i < h->worker_count; i++) {
         wh_blocks_free(h, &h->workers[i]);
+        wh_inputs_free(&h->workers[i]);
+    }
     free(h->workers);
     if (h->log)
         wh_log_free(h->log);

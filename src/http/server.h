@@ -24,6 +24,7 @@
 #include "http/date.h"
 
 struct wh_block;
+struct wh_slab;
 struct wh_connection;
 struct wh_routes;
 struct wh_log;
@@ -45,6 +46,7 @@ static inline uint64_t wh_count_read(const wh_count *c)
 struct wh_worker {
     struct wh_block *spare; /* blocks that no connection uses */
     unsigned spares;
+    struct wh_slab *slabs; /* of small buffers, some of which are free: input.h */
     int64_t second;                                     /* the time of `date` */
     char date[sizeof "Date: \r\n" - 1 + WH_DATE_SIZE]; /* the whole field */
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
@@ -86,7 +88,7 @@ struct weft_http {
     unsigned layer_count;
     struct wh_log *log;     /* const while serving; NULL: none */
     struct wh_owned *owned; /* const while serving */
-    size_t in_size;         /* const: bytes of a block that requests are read into */
+    size_t in_size;         /* const: bytes of a large buffer: input.h */
 
     weft_mutex lock;
     struct wh_serving *servings;       /* guarded by: lock */

@@ -1,0 +1,49 @@
+/*
+ * http/files.h: what the parts of the file server share: files.c finds the file that a path names, files_send.c sends it,
+ * files_list.c lists a folder.
+ */
+#ifndef WH_HTTP_FILES_H
+#define WH_HTTP_FILES_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include <weft/http.h>
+
+#include "http/files_condition.h"
+#include "http/files_folder.h"
+
+/* A folder that is served. Const while serving, but for folder.way. */
+struct wh_files {
+    struct wh_folder folder;
+    char *prefix;           /* of the paths, with a slash at both ends */
+    char *index;            /* a name */
+    bool lists;             /* a folder without an index is listed */
+    bool hidden;            /* names that begin with a dot are served */
+    char cache_control[40]; /* the value of the field; "": there is none */
+};
+
+/* A regular file that is open. */
+struct wh_file {
+    int fd;
+    bool is_gzip; /* it is the twin: the bytes are gzip's */
+    struct stat st;
+};
+
+/* The fields of a request that matter here; NULL: there is no such field. */
+struct wh_file_fields {
+    const char *accept_encoding;
+    struct wh_conditions conditions;
+};
+
+/* 0, or -ENOMEM. */
+int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out);
+
+/* Sends a file, or what the conditions say instead. Returns what a handler returns. The caller closes the file. */
+int wh_file_send(weft_exchange *x, const struct wh_files *files, const struct wh_file *f, const char *type,
+                 const struct wh_conditions *conditions);
+
+/* Sends a listing of a folder. `path` is as wh_folder_open takes it; `shown` is the path to print. */
+int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, const char *shown);
+
+#endif

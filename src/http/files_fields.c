@@ -1,0 +1,69 @@
+/*
+ * http/files_fields.c: the fields of a request that matter to files, found in one pass over all fields.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "http/field.h"
+#include "http/files.h"
+
+static const struct known {
+    const char *name; /* in lower case */
+    size_t size;
+    size_t at; /* of its value in struct wh_file_fields */
+    bool is_list;
+} known[] = {
+#define KNOWN(name, member, is_list)                                                                                   \
+    {                                                                                                                  \
+        name, sizeof name - 1, offsetof(struct wh_file_fields, member), is_list                                        \
+    }
+    KNOWN("accept-encoding", accept_encoding, true),
+    KNOWN("if-none-match", conditions.if_none_match, true),
+    KNOWN("if-modified-since", conditions.if_modified_since, false),
+    KNOWN("range", conditions.range, false),
+    KNOWN("if-range", conditions.if_range, false),
+    KNOWN("if-match", conditions.if_match, true),
+    KNOWN("if-unmodified-since", conditions.if_unmodified_since, false),
+};
+
+static const struct known *find(const char *name)
+{
+    size_t size = strlen(name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (size == known[i].size && wh_is_word(name, size, known[i].name, size))
+            return &known[i];
+    return NULL;
+}
+
+/* Two values of a list are one list. */
+static int join(weft_exchange *x, const char **value, const char *more)
+{
+    size_t size = strlen(*value), more_size = strlen(more);
+    char *both = weft_http_alloc(x, size + more_size + 2);
+    if (!both)
+        return -ENOMEM;
+    memcpy(both, *value, size);
+    both[size] = ',';
+    memcpy(both + size + 1, more, more_size + 1);
+    *value = both;
+    return 0;
+}
+
+int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out)
+{
+    const char *name, *value;
+    int rc = 0;
+    *out = (struct wh_file_fields){0};
+    for (unsigned i = 0; rc == 0 && weft_http_header_at(x, i, &name, &value) == 0; i++) {
+        const struct known *k = find(name);
+        if (!k)
+            continue;
+        const char **place = (const char **)((char *)out + k->at);
+        if (*place && k->is_list)
+            rc = join(x, place, value);
+        else
+            *place = *place ? "" : value; /* repeated, and no list: malformed */
+    }
+    return rc;
+}

@@ -1,0 +1,13 @@
+/*
+ * owner.h: which process listens on a port, as far as this user may know.
+ */
+#ifndef TOOL_OWNER_H
+#define TOOL_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** Writes "pid 123 nginx" to `to`. Returns false if the process cannot be told: it may belong to another user. */
+bool owner_of_port(unsigned port, char *to, size_t size);
+
+#endif

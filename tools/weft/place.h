@@ -1,0 +1,15 @@
+/*
+ * place.h: where `weft serve` serves: the socket that it listens with, and the address to open in a browser.
+ */
+#ifndef TOOL_PLACE_H
+#define TOOL_PLACE_H
+
+#include <stddef.h>
+
+/** Listens. Returns the descriptor, or -1, and has said on stderr what is wrong and what helps. */
+int place_listen(const char *addr, unsigned port);
+
+/** Writes "http://127.0.0.1:8080/" to `to`. */
+void place_url(const char *addr, unsigned port, char *to, size_t size);
+
+#endif
