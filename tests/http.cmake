@@ -23,3 +23,18 @@ weft_http_test(field)
 weft_http_test(parse)
 weft_http_test(parse_fields)
 # The server.
+
+# Tests against real sockets: unit/http/served.h is the server, unit/http/client.h the client.
+add_library(test_http STATIC unit/http/served.c unit/http/client.c)
+target_link_libraries(test_http PUBLIC weft_http_static test_support)
+weft_warnings(test_http)
+
+# weft_served_test(NAME [TIMEOUT seconds]): a weft_http_test with these two, on each driver.
+function(weft_served_test name)
+  weft_http_test(${name} DRIVERS ${ARGN})
+  if(TARGET test_unit_http_${name})
+    target_link_libraries(test_unit_http_${name} PRIVATE test_http)
+  endif()
+endfunction()
+
+weft_served_test(keep)
