@@ -93,8 +93,9 @@ typedef struct weft_serve_opts {
     bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
     weft_sched *on; /* handlers run on this scheduler, which must run; NULL: on that of the caller. So a scheduler of
                      * its own can accept connections, and handlers that compute for long do not delay accepts */
-    void (*ending)(void *arg); /* called once, in the calling fiber, when nothing more is accepted and handlers may still
-                                * run, with the handlers' arg; must not wait. It is not called if serving did not begin */
+    void (*ending)(void *arg); /* called once, in the calling fiber, with the handlers' arg, when nothing more is accepted
+                                * and handlers may still run. It must not wait. It is not called if weft_serve fails with
+                                * -EINVAL, -ENXIO or -ENOMEM, or if the caller was cancelled before the call */
 } weft_serve_opts;
 
 /**
@@ -121,8 +122,8 @@ typedef struct weft_serve_opts {
  * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN with WEFT_NOW: no connection is in
  *          the queue, or max_conns are being served, -ECANCELED, -EBADF the listener was closed before the call, was
  *          closed by other means than weft_close, or never was one, -EINVAL no handler, or invalid options, -ENXIO not
- *          in a fiber, -ESHUTDOWN the scheduler `on` does not run, -EBUSY other schedulers use all stacks of `shared`, or a negative errno of accept(2) that waiting
- *          does not mend
+ *          in a fiber, -ESHUTDOWN the scheduler `on` has stopped, -EBUSY other schedulers use all stacks of `shared`, or a
+ *          negative errno of accept(2) that waiting does not mend
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener, and connections in its queue stay there until the caller
