@@ -75,6 +75,15 @@ def read(connection, count):
     return got
 
 
+def read_until(connection, end):
+    got = b""
+    while end not in got:
+        part = connection.recv(4096)
+        assert part, got
+        got += part
+    return got
+
+
 def line_of(connection):
     got = b""
     while not got.endswith(b"\n"):
@@ -323,6 +332,26 @@ def shutdown():
             assert read(endless, 1) == b""
             assert time.monotonic() - start > 2
         assert server.end() == (0, "some requests were cut off\n")
+
+
+def web():
+    def ask(connection, text):
+        connection.sendall(text.encode())
+
+    with Program("web", "127.0.0.1:0") as server:
+        port = server.port()
+        with connect(port) as asking, connect(port) as watching:
+            ask(asking, "GET /hello/J%C3%BCrgen HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert read_until(asking, b"hello, J\xc3\xbcrgen\n").startswith(b"HTTP/1.1 200 OK\r\n")
+            ask(asking, "POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\none\ntwo\n")
+            assert read_until(asking, b"8 bytes\n").startswith(b"HTTP/1.1 200 OK\r\n")
+            ask(watching, "GET /ticks HTTP/1.1\r\nHost: x\r\n\r\n")
+            events = read_until(watching, b"event: tick\ndata: 3\n\n")
+            assert b"Content-Type: text/event-stream\r\n" in events and b"event: tick\ndata: 2\n\n" in events
+            server.process.send_signal(signal.SIGTERM)
+            assert read(asking, 1) == b""
+            assert read_until(watching, b"0\r\n\r\n")  # told, it has ended its stream
+        assert server.end()[0] == 0
 
 
 def files():
