@@ -31,7 +31,7 @@ enum {
 
 struct wh_log {
     int fd;                  /* const */
-    atomic_bool lock;        /* held for the copy of a line */
+    atomic_uint lock;        /* 1: held, for the copy of a line. Not a byte: riscv64 would need libatomic to exchange it */
     char *collected;         /* guarded by: lock */
     size_t used;             /* of `collected`. guarded by: lock */
     uint64_t dropped;        /* lines that no line has told of. guarded by: lock */
@@ -49,7 +49,7 @@ struct wh_log {
 /* A mutex of the C library may be hooked, and then lets other fibers run. */
 static void lock(struct wh_log *log)
 {
-    for (unsigned tries = 0; atomic_exchange_explicit(&log->lock, true, memory_order_acquire); tries++) {
+    for (unsigned tries = 0; atomic_exchange_explicit(&log->lock, 1, memory_order_acquire); tries++) {
         if (tries >= SPINS) /* its holder does not run */
             syscall(SYS_sched_yield);
     }
@@ -57,7 +57,7 @@ static void lock(struct wh_log *log)
 
 static void unlock(struct wh_log *log)
 {
-    atomic_store_explicit(&log->lock, false, memory_order_release); /* pairs with lock */
+    atomic_store_explicit(&log->lock, 0, memory_order_release); /* pairs with lock */
 }
 
 int wh_log_new(struct wh_log **out, int fd)

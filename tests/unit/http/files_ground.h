@@ -79,7 +79,8 @@ static inline struct wh_folder folder_of(const struct ground *g, int links, enum
 {
     struct wh_folder f;
     CHECK_INT(wh_folder_init(&f, absolute(g, "site"), links), ==, 0);
-    atomic_store(&f.way, (int)way);
+    if ((int)way > atomic_load(&f.way)) /* an emulator, or an old kernel, may have the last ways alone */
+        atomic_store(&f.way, (int)way);
     return f;
 }
 
