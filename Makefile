@@ -8,7 +8,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-hooks test-clients test-mutants stress soak bench install check clean
+.PHONY: help run test test-full test-hooks test-clients test-mutants stress soak bench bench-http install check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
@@ -49,10 +49,19 @@ soak: ## ten minutes of connections that are closed, reset and cancelled at rand
 	@tools/setup run test
 	@tools/test soak
 
-bench: ## measure: coroutines, fibers, scopes and tasks, connections, timers, hooks; BENCH_ARGS="..." go to all six programs
+bench: ## measure: coroutines, fibers, tasks, connections, HTTP, timers, hooks; BENCH_ARGS="..." go to all seven programs
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release
-	status=0; for name in coro sched task net timer hook; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; exit $$status
+	status=0; for name in coro sched task net timer hook; do build/release/bench/bench-$$name $(BENCH_ARGS) || status=$$?; done; \
+	build/release/bench/bench-http $(BENCH_HTTP_FEW) $(BENCH_ARGS) || status=$$?; exit $$status
+
+# Of bench-http, what `make bench` takes; `make bench-http` takes all of it.
+BENCH_HTTP_FEW := --only hello-100,hello-1000,pipe-100 --library weft-epoll,weft-uring,raw-epoll,nginx,h2o,go
+
+bench-http: ## measure the HTTP server beside others; BENCH_ARGS=--judged takes only what has a limit
+	@tools/setup run bench
+	cmake --preset release && cmake --build --preset release --target bench-http
+	build/release/bench/bench-http $(BENCH_ARGS)
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run

@@ -19,7 +19,9 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct plan {
     bool quick;
+    bool judged;                    /* only what the limits name */
     bool chosen[BENCH_BENCHES_MAX]; /* by index in the suite */
+    const char *libraries;          /* a list with commas; NULL: all */
     const char *json_path;
 };
 
@@ -36,6 +38,8 @@ static void print_usage(FILE *f, const struct bench_suite *suite)
             "usage: %s [OPTION...]\n"
             "  --quick        short runs: at most a minute in all\n"
             "  --only BENCH   only this one; may be repeated, and may be a list with commas\n"
+            "  --library LIST only these libraries, with commas between them\n"
+            "  --judged       only the benches and the libraries that the limits name\n"
             "  --json FILE    write a JSON object a line for each library of each bench\n"
             "  --help         this text\n",
             suite->name);
@@ -66,12 +70,76 @@ static bool choose_list(struct plan *plan, const struct bench_suite *suite, cons
     }
 }
 
+/* Whether a list with this separator has this name. */
+static bool is_listed(const char *list, char separator, const char *name)
+{
+    const char ends[] = {separator, '\0'};
+    size_t length = strlen(name);
+
+    for (;;) {
+        size_t part = strcspn(list, ends);
+        if (part == length && !strncmp(list, name, length))
+            return true;
+        if (!list[part])
+            return false;
+        list += part + 1;
+    }
+}
+
+static bool has_library(const struct bench_suite *suite, const char *name)
+{
+    for (const struct bench *b = suite->benches; b->name; b++)
+        for (const struct bench_row *row = b->rows; row->library; row++)
+            if (!strcmp(row->library, name))
+                return true;
+    return false;
+}
+
+static bool has_libraries(const struct bench_suite *suite, const char *list)
+{
+    char name[64];
+
+    for (; *list; list += strcspn(list, ","), list += *list == ',') {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(list, ","), list);
+        if (!has_library(suite, name)) {
+            fprintf(stderr, "%s: no library is called '%s'\n", suite->name, name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a limit of this bench names this library; of any library if that is NULL. */
+static bool is_judged(const struct bench_suite *suite, const char *bench, const char *library)
+{
+    for (const struct bench_limit *l = suite->limits; l->bench; l++) {
+        const char *colon = l->reference ? strstr(l->reference, ": ") : NULL;
+        if (!strcmp(l->bench, bench) && (!library || is_listed(l->library, '|', library)))
+            return true;
+        if (!colon && l->reference && library && !strcmp(l->bench, bench) && is_listed(l->reference, '|', library))
+            return true;
+        if (colon && strlen(bench) == (size_t)(colon - l->reference) && !strncmp(l->reference, bench, strlen(bench)) &&
+            (!library || is_listed(colon + 2, '|', library)))
+            return true;
+    }
+    return false;
+}
+
+/* Without --only, all benches are chosen that have something to show. */
+static void choose_default(struct plan *plan, const struct bench_suite *suite)
+{
+    for (size_t i = 0; suite->benches[i].name; i++)
+        plan->chosen[i] = !plan->judged || is_judged(suite, suite->benches[i].name, NULL);
+}
+
 /* Returns -1 if there is something to run, else the exit status. */
 static int parse(struct plan *plan, const struct bench_suite *suite, int argc, char **argv)
 {
     static const struct option options[] = {
         {"quick", no_argument, NULL, 'q'},
         {"only", required_argument, NULL, 'o'},
+        {"library", required_argument, NULL, 'l'},
+        {"judged", no_argument, NULL, 'g'},
         {"json", required_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -89,6 +157,14 @@ static int parse(struct plan *plan, const struct bench_suite *suite, int argc, c
                 return EXIT_USAGE;
             any = true;
             break;
+        case 'l':
+            if (!has_libraries(suite, optarg))
+                return EXIT_USAGE;
+            plan->libraries = optarg;
+            break;
+        case 'g':
+            plan->judged = true;
+            break;
         case 'j':
             plan->json_path = optarg;
             break;
@@ -105,8 +181,8 @@ static int parse(struct plan *plan, const struct bench_suite *suite, int argc, c
         print_usage(stderr, suite);
         return EXIT_USAGE;
     }
-    for (size_t i = 0; !any && suite->benches[i].name; i++)
-        plan->chosen[i] = true;
+    if (!any)
+        choose_default(plan, suite);
     return -1;
 }
 
@@ -115,10 +191,21 @@ static bool has_had_its_share(const struct plan *plan, const struct result *r)
     return r->state != RESULT_OK || r->seconds > (plan->quick ? SHARE_QUICK_S : SHARE_S);
 }
 
+static void leave_out_unasked_rows(const struct plan *plan, const struct bench_suite *suite, const struct bench *bench,
+                                   struct result *results)
+{
+    for (size_t i = 0; bench->rows[i].library; i++) {
+        const char *library = bench->rows[i].library;
+        if ((plan->libraries && !is_listed(plan->libraries, ',', library)) ||
+            (plan->judged && !is_judged(suite, bench->name, library)))
+            results[i].state = RESULT_UNASKED;
+    }
+}
+
 static void leave_out_slow_rows(const struct bench *bench, struct result *results)
 {
     for (size_t i = 0; bench->rows[i].library; i++)
-        if (bench->rows[i].slow) {
+        if (bench->rows[i].slow && results[i].state == RESULT_OK) {
             results[i].state = RESULT_NA;
             snprintf(results[i].text, sizeof(results[i].text), "left out of --quick");
         }
@@ -215,6 +302,7 @@ int bench_main(int argc, char **argv, const struct bench_suite *suite)
         const struct bench *bench = &suite->benches[i];
         if (!plan.chosen[i])
             continue;
+        leave_out_unasked_rows(&plan, suite, bench, results[i]);
         run_bench(&plan, bench, results[i]);
         report_table(bench, results[i]);
         if (json)

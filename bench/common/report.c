@@ -111,6 +111,8 @@ void report_table(const struct bench *bench, const struct result *results)
     print_head(bench);
     for (size_t i = 0; bench->rows[i].library; i++) {
         const struct result *r = &results[i];
+        if (r->state == RESULT_UNASKED)
+            continue;
         printf("  %-20s ", bench->rows[i].library);
         if (r->state != RESULT_OK) {
             printf("%s: %s\n", r->state == RESULT_NA ? "n/a" : "FAILED", r->text);
@@ -190,6 +192,8 @@ void report_json(FILE *f, const struct bench *bench, const struct result *result
 {
     for (size_t i = 0; bench->rows[i].library; i++) {
         const struct result *r = &results[i];
+        if (r->state == RESULT_UNASKED)
+            continue;
         fprintf(f, "{\"bench\": \"%s\", \"library\": \"%s\", ", bench->name, bench->rows[i].library);
         if (r->state == RESULT_OK)
             fprintf(f, "\"median\": %.3f, \"min\": %.3f, ", series_median(&r->series[0]), series_min(&r->series[0]));

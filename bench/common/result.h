@@ -10,8 +10,9 @@
 
 enum result_state {
     RESULT_OK,
-    RESULT_NA,    /* the library cannot do it, or is not here: `text` says why */
-    RESULT_FAILED /* a check failed, or the case program broke: `text` says how */
+    RESULT_UNASKED, /* the command line leaves it out: it is not shown */
+    RESULT_NA,      /* the library cannot do it, or is not here: `text` says why */
+    RESULT_FAILED   /* a check failed, or the case program broke: `text` says how */
 };
 
 /** One figure over the runs. */

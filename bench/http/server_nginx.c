@@ -1,7 +1,8 @@
 /*
  * server_nginx.c: starts nginx with a configuration in a folder of its own, says which process it is, and ends it.
  *
- * hello is `return 200`; the file goes out by sendfile, and nginx keeps it open. No access log. Several workers have a
+ * hello is `return 200`; the file goes out by sendfile. nginx opens it for each request, as it does by default, and as
+ * nginx-cached it keeps the file open. No access log. Several workers have a
  * listening socket each. This process reserves the port while nginx begins; it serves nothing itself.
  */
 #include <errno.h>
@@ -41,10 +42,11 @@ static void write_config(const struct server *server, uint16_t port)
             "    sendfile on;\n"
             "    tcp_nopush on;\n"
             "    keepalive_timeout 3600;\n"
-            "    keepalive_requests 1000000000;\n"
-            "    open_file_cache max=16 inactive=3600;\n"
-            "    open_file_cache_valid 3600;\n",
+            "    keepalive_requests 1000000000;\n",
             server->workers, pid_file);
+    if (!strcmp(server->library, "nginx-cached"))
+        fprintf(f, "    open_file_cache max=16 inactive=3600;\n"
+                   "    open_file_cache_valid 3600;\n");
     for (const char *const *name = (const char *const[]){"client_body", "proxy", "fastcgi", "uwsgi", "scgi", NULL};
          *name; name++)
         fprintf(f, "    %s_temp_path %s;\n", *name, folder);
