@@ -232,7 +232,7 @@ static const char *find_difference(const struct path *path, const struct expecte
         return "route";
     unsigned count = 0;
     for (int i = 0; i < e->route->count; i++) {
-        char name[8], value[256];
+        char name[16], value[256];
         if (e->route->kinds[i] == 'l')
             continue;
         snprintf(name, sizeof name, "p%d", i);
