@@ -15,6 +15,7 @@
 #include "http/address.h"
 #include "http/block.h"
 #include "http/body.h"
+#include "http/flusher.h"
 #include "http/input.h"
 #include "http/log.h"
 #include "http/memory.h"
@@ -26,11 +27,6 @@
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
 #define MORE 512                   /* bytes that a read for the rest of a head has room for, at least */
 #define LINGER_MOST (16u << 20)    /* bytes that are thrown away meanwhile */
-
-bool wh_is_stopping(const struct wh_connection *c)
-{
-    return atomic_load_explicit(&c->serving->is_stopping, memory_order_relaxed);
-}
 
 static weft_time later(weft_time t, weft_span d)
 {
@@ -52,6 +48,8 @@ static bool take_block(struct wh_connection *c)
 
 static void give_block(struct wh_connection *c)
 {
+    if (c->is_unflushed)
+        wh_flusher_forget(c);
     if (c->block)
         wh_block_give(c->h, c->w, c->block);
     c->block = NULL;
@@ -184,10 +182,13 @@ static enum fate finish(struct wh_connection *c)
     if (c->h->log)
         wh_log_request(c->h->log, x, x->answer == WH_NO_ANSWER ? 499 : x->status, x->sent);
     count_end(c, x);
-    enum fate fate = x->answer != WH_ENDED || c->has_failed ? CUT : x->keeps && wh_body_drain(x) ? KEPT : LAST;
+    enum fate fate = x->answer != WH_ENDED || c->has_failed                    ? CUT
+                     : x->keeps && (x->body == WH_NO_BODY || wh_body_drain(x)) ? KEPT
+                                                                               : LAST;
     if (fate == CUT && x->ends_with_close)
         c->resets = true;
-    wh_exchange_end(x);
+    if (x->has_scope || x->extra)
+        wh_exchange_end(x);
     c->in_at = c->body_at;
     return fate;
 }

@@ -28,6 +28,8 @@
 #include <weft/net.h>
 #include <weft/scope.h>
 
+#include "http/server.h"
+
 struct wh_worker;
 struct wh_block;
 struct wh_address;
@@ -50,16 +52,16 @@ struct wh_connection {
     char *in;               /* what was read: see input.h. NULL: it has no buffer */
     uint32_t in_size, in_at, in_end, body_at;
     int fd;
-    atomic_uchar phase;  /* enum wh_phase; others read it: see server.h */
-    bool is_sending;     /* its fiber is in a write: the flusher leaves it alone */
-    bool is_unflushed;   /* in the worker's list `unflushed` */
-    bool has_failed;     /* a read or write has failed: nothing more is sent */
-    bool has_ended;      /* the client has ended its sending half */
-    bool resets;         /* the close resets */
-    char first[8]; /* what ends a wait without a buffer comes here */
-    struct wh_address *address;        /* that it is counted for; NULL: none */
-    weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
-    struct wh_connection *next, *prev; /* guarded by: h->lock */
+    atomic_uchar phase;                                   /* enum wh_phase; others read it: see server.h */
+    bool is_sending;                                      /* its fiber is in a write: the flusher leaves it alone */
+    bool is_unflushed;                                    /* in the worker's list `unflushed` */
+    bool has_failed;                                      /* a read or write has failed: nothing more is sent */
+    bool has_ended;                                       /* the client has ended its sending half */
+    bool resets;                                          /* the close resets */
+    char first[8];                                        /* what ends a wait without a buffer comes here */
+    struct wh_address *address;                           /* that it is counted for; NULL: none */
+    weft_scope *scope;                                    /* of the running handler, for a stop. guarded by: h->lock */
+    struct wh_connection *next, *prev;                    /* guarded by: h->lock */
     struct wh_connection *unflushed_next, **unflushed_at; /* its links in the worker's list */
 };
 
@@ -80,7 +82,10 @@ static inline void wh_enter(struct wh_connection *c, enum wh_phase from, enum wh
 weft_serve_fn wh_serve_connection;
 
 /* Whether the call of weft_http_serve that it belongs to is ending. */
-bool wh_is_stopping(const struct wh_connection *c);
+static inline bool wh_is_stopping(const struct wh_connection *c)
+{
+    return atomic_load_explicit(&c->serving->is_stopping, memory_order_relaxed);
+}
 
 /* The refusal of weft_serve, for connections above max_conns. */
 weft_serve_fn wh_refuse_connection;

@@ -192,42 +192,45 @@ int weft_http_next(weft_exchange *x)
     return complete(x, rc);
 }
 
-/* Finds the route. Without one, x->status keeps the answer for run_route, which middleware may come before. */
-static void find_route(weft_exchange *x)
+/* The general search. Returns the status, 200 if a route was found. */
+static int find_any_route(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;
     const char *path = head->path.size > 0 ? x->bytes + head->path.at : "/";
     size_t path_size = head->path.size > 0 ? head->path.size : 1;
-    int status = 200;
+    if (head->form == WH_AUTHORITY_FORM) /* CONNECT */
+        return 501;
+    char *room = weft_http_alloc(x, path_size + 1 + WH_PARAMS);
+    if (!room)
+        return 503;
+    int status = wh_routes_find(x->c->h->routes, x->bytes + head->method_text.at, head->method_text.size, path,
+                                path_size, head->has_percent, room, &x->match);
+    return status == 200 && x->match.is_options ? 204 : status;
+}
+
+/* Finds the route. Without one, x->status keeps the answer for run_route, which middleware may come before. */
+static void find_route(weft_exchange *x)
+{
+    const struct wh_head *head = &x->head;
     x->match.allow = NULL;
     x->match.is_options = false;
-    if (head->form == WH_AUTHORITY_FORM) { /* CONNECT */
-        status = 501;
-    } else if (head->form == WH_ASTERISK_FORM) {
-        x->match.allow = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
-        status = 204;
-    } else {
-        char *room = weft_http_alloc(x, path_size + 1 + WH_PARAMS);
-        status = !room ? 503
-                       : wh_routes_find(x->c->h->routes, x->bytes + head->method_text.at, head->method_text.size, path,
-                                        path_size, head->has_percent, room, &x->match);
-        if (status == 200 && x->match.is_options)
-            status = 204;
-    }
-    if (status != 200)
-        x->match.fn = NULL;
-    x->status = status == 200 ? 0 : status;
+    if (head->form == WH_ORIGIN_FORM && !head->has_percent &&
+        wh_routes_find_literal(x->c->h->routes, head->method, x->bytes + head->path.at, head->path.size, &x->match))
+        return;
+    int status = find_any_route(x);
+    if (status == 200)
+        return;
+    x->match.fn = NULL;
+    x->status = status;
 }
 
 int wh_exchange_run(weft_exchange *x)
 {
+    struct wh_connection *c = x->c;
     find_route(x);
-    if (x->c->block->out_end > 0)
-        wh_flusher_watch(x->c);
-    int rc = weft_http_next(x);
-    if (x->c->is_unflushed)
-        wh_flusher_forget(x->c);
-    return rc;
+    if (c->block->out_end > 0 && !c->is_unflushed)
+        wh_flusher_watch(c);
+    return weft_http_next(x);
 }
 
 const char *wh_text(weft_exchange *x, struct wh_slice s)

@@ -18,10 +18,10 @@ enum { WH_ARENA = 1024 }; /* bytes of the arena that need no allocation */
 
 /* How the answer stands. */
 enum wh_answer {
-    WH_NO_ANSWER,    /* nothing but fields was given */
-    WH_BEGUN,        /* the head was written */
-    WH_ENDED,        /* complete */
-    WH_CUT,          /* it will not be completed: the connection ends */
+    WH_NO_ANSWER, /* nothing but fields was given */
+    WH_BEGUN,     /* the head was written */
+    WH_ENDED,     /* complete */
+    WH_CUT,       /* it will not be completed: the connection ends */
 };
 
 /* How the body of the request stands. */
@@ -40,31 +40,31 @@ struct wh_extra {
 
 struct weft_exchange {
     struct wh_connection *c;
-    char *bytes; /* where the head begins: what slices count from */
+    char *bytes;        /* where the head begins: what slices count from */
     uint32_t head_size; /* bytes of the head: the body lies behind it */
-    unsigned layer; /* the middleware that weft_http_next runs next */
-    bool is_head;   /* HEAD: no body is sent */
-    bool has_parsed; /* false: the request was malformed, and has no strings */
+    unsigned layer;     /* the middleware that weft_http_next runs next */
+    bool is_head;       /* HEAD: no body is sent */
+    bool has_parsed;    /* false: the request was malformed, and has no strings */
 
     /* The request's body. */
-    uint8_t body; /* enum wh_body */
+    uint8_t body;        /* enum wh_body */
     bool wants_continue; /* the client waits for 100 Continue */
     int body_error;
-    uint64_t body_left;    /* of a sized one */
-    uint64_t body_read;    /* bytes of data so far */
+    uint64_t body_left; /* of a sized one */
+    uint64_t body_read; /* bytes of data so far */
     uint64_t body_allowed;
     weft_span body_waited; /* how long reads have waited for the client */
     struct wh_chunks chunks;
 
     /* The answer. */
-    uint8_t answer; /* enum wh_answer */
-    bool sends_chunks; /* the body goes out in chunks */
-    bool sends_nothing; /* no body goes out: HEAD, 204, 304 */
+    uint8_t answer;       /* enum wh_answer */
+    bool sends_chunks;    /* the body goes out in chunks */
+    bool sends_nothing;   /* no body goes out: HEAD, 204, 304 */
     bool ends_with_close; /* the body has no length: HTTP/1.0 */
-    bool keeps; /* the connection is kept, if nothing happens */
-    bool has_length; /* `length_left` counts */
-    bool has_own_length; /* the handler has added Content-Length */
-    bool is_stream; /* server-sent events */
+    bool keeps;           /* the connection is kept, if nothing happens */
+    bool has_length;      /* `length_left` counts */
+    bool has_own_length;  /* the handler has added Content-Length */
+    bool is_stream;       /* server-sent events */
     bool has_scope;
     int status;
     uint64_t length;      /* Content-Length that was added */

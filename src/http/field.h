@@ -42,6 +42,13 @@ bool wh_is_token(const char *text, size_t size);
 /* True for a value that a field may have: no control characters but TAB, and no white space around it. It may be empty. */
 bool wh_is_field_value(const char *text, size_t size);
 
+static inline uint16_t wh_load2(const char *p)
+{
+    uint16_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
 static inline uint32_t wh_load4(const char *p)
 {
     uint32_t word;

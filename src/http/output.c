@@ -123,9 +123,9 @@ static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
     return rc == 0 ? 0 : fail(c, rc);
 }
 
-int wh_out_put(struct wh_connection *c, const void *bytes, size_t count)
+int wh_out_put_slow(struct wh_connection *c, const void *bytes, size_t count)
 {
-    if (count > FEW && count > WH_OUT_SIZE - c->block->out_end)
+    if (count > FEW)
         return send_beside(c, bytes, count);
     while (count > 0) {
         size_t room = WH_OUT_SIZE - c->block->out_end;
@@ -168,16 +168,24 @@ int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t coun
     return rc == 0 ? 0 : fail(c, rc);
 }
 
+static char *put_two(char *to, unsigned n)
+{
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+        "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+        "99";
+    return wh_append(to, pairs + 2 * n, 2);
+}
+
 char *wh_put_decimal(char *to, uint64_t n)
 {
-    char digits[20];
-    unsigned count = 0;
-    do
-        digits[count++] = (char)('0' + n % 10);
-    while ((n /= 10) > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return to;
+    if (n < 10) {
+        *to = (char)('0' + n);
+        return to + 1;
+    }
+    if (n < 100)
+        return put_two(to, (unsigned)n);
+    return put_two(wh_put_decimal(to, n / 100), (unsigned)(n % 100));
 }
 
 char *wh_put_hex(char *to, uint64_t n)

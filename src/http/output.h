@@ -49,7 +49,16 @@ static inline char *wh_append(char *to, const void *bytes, size_t count)
 }
 
 /* Collects bytes, or writes them beside what was collected if they are many. */
-int wh_out_put(struct wh_connection *c, const void *bytes, size_t count);
+int wh_out_put_slow(struct wh_connection *c, const void *bytes, size_t count);
+
+static inline int wh_out_put(struct wh_connection *c, const void *bytes, size_t count)
+{
+    if (count > WH_OUT_SIZE - c->block->out_end)
+        return wh_out_put_slow(c, bytes, count);
+    memcpy(wh_out_at(c), bytes, count);
+    wh_out_use(c, count);
+    return 0;
+}
 
 /* Sends a part of a file behind what was collected. -ENODATA: the file has ended. */
 int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t count);

@@ -28,15 +28,16 @@ struct wh_field {
     struct wh_slice name, value;
 };
 
+/* The order is that of the numbers in methods.h, which begin with 0 for GET. */
 enum wh_method {
     WH_OTHER_METHOD,
     WH_GET,
     WH_HEAD,
+    WH_OPTIONS,
     WH_POST,
     WH_PUT,
-    WH_DELETE,
     WH_PATCH,
-    WH_OPTIONS,
+    WH_DELETE,
     WH_CONNECT,
     WH_TRACE,
 };

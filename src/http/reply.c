@@ -22,7 +22,8 @@
 enum {
     HEAD_MOST = 512, /* bytes of a head, without the type, the field Server and what was added */
     TYPE_MOST = 1024,
-    CHUNK_FRAME = 24, /* a size, and two line ends */
+    CHUNK_FRAME = 24,  /* a size, and two line ends */
+    SMALL_BODY = 4096, /* bytes of a body that goes out with its head */
 };
 
 /* Adding fields */
@@ -139,15 +140,42 @@ static bool is_bodiless(int status)
     return status == 204 || status == 205 || status == 304;
 }
 
-/* The head, in the connection's output. `frame`: the field that says how long the body is, or "". */
-static int put_head(weft_exchange *x, const char *type, size_t type_size, const char *frame, size_t frame_size)
+/* How the length of the body is told. */
+struct frame {
+    enum { NO_FRAME, LENGTH_FRAME, CHUNKED_FRAME } kind;
+    uint64_t length;
+};
+
+static inline char *put_frame(char *to, const struct frame *frame)
+{
+    switch (frame->kind) {
+    case LENGTH_FRAME:
+        to = wh_append(to, "Content-Length: ", 16);
+        return wh_append(wh_put_decimal(to, frame->length), "\r\n", 2);
+    case CHUNKED_FRAME:
+        return wh_append(to, "Transfer-Encoding: chunked\r\n", 28);
+    default:
+        return to;
+    }
+}
+
+/* Writes the fields that the handler has added, and ends the head. */
+static int put_added(struct wh_connection *c, const weft_exchange *x)
+{
+    int rc = wh_out_put(c, x->added, x->added_size);
+    return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
+}
+
+/* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. */
+static int put_head(weft_exchange *x, const char *type, size_t type_size, const struct frame *frame, size_t more)
 {
     struct wh_connection *c = x->c;
     const weft_http *h = c->h;
-    int rc = wh_out_reserve(c, HEAD_MOST + type_size + h->server_size);
+    int rc = wh_out_reserve(c, HEAD_MOST + type_size + h->server_size + more);
     if (rc != 0)
         return rc;
-    refresh_date(c->w);
+    if (c->block->out_end == 0) /* else the answers before it have refreshed it */
+        refresh_date(c->w);
     char *begin = wh_out_at(c), *to = put_status_line(begin, x->status);
     to = wh_append(to, c->w->date, sizeof c->w->date);
     if (h->server_size > 0)
@@ -157,16 +185,14 @@ static int put_head(weft_exchange *x, const char *type, size_t type_size, const 
         to = wh_append(to, type, type_size);
         to = wh_append(to, "\r\n", 2);
     }
-    to = wh_append(to, frame, frame_size);
-    to = put_connection(to, x);
-    if (x->added_size == 0) {
-        to = wh_append(to, "\r\n", 2);
+    to = put_connection(put_frame(to, frame), x);
+    if (x->added_size > 0) {
         wh_out_use(c, (size_t)(to - begin));
-        return 0;
+        return put_added(c, x);
     }
+    to = wh_append(to, "\r\n", 2);
     wh_out_use(c, (size_t)(to - begin));
-    rc = wh_out_put(c, x->added, x->added_size);
-    return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
+    return 0;
 }
 
 /* What every answer begins with. 0, or why it cannot begin. */
@@ -178,7 +204,7 @@ static int begin(weft_exchange *x, int status)
         return -EINVAL;
     x->status = status;
     x->sends_nothing = x->is_head || is_bodiless(status);
-    x->keeps = x->keeps && !x->c->has_ended && !wh_is_stopping(x->c) && wh_body_can_drain(x);
+    x->keeps = x->keeps && !x->c->has_ended && !wh_is_stopping(x->c) && (x->body == WH_NO_BODY || wh_body_can_drain(x));
     return 0;
 }
 
@@ -197,16 +223,10 @@ static int failed(weft_exchange *x, int rc)
     return rc;
 }
 
-static size_t length_field(char *to, uint64_t n)
-{
-    char *end = wh_put_decimal(wh_append(to, "Content-Length: ", 16), n);
-    return (size_t)(wh_append(end, "\r\n", 2) - to);
-}
-
 int weft_http_reply(weft_exchange *x, int status, const char *type, const void *body, size_t bytes)
 {
-    char frame[48];
-    size_t type_size = type ? strlen(type) : 0, frame_size = 0;
+    struct frame frame = {NO_FRAME, 0};
+    size_t type_size = type ? strlen(type) : 0;
     if (x->answer != WH_NO_ANSWER)
         return -EALREADY;
     if (type_size > TYPE_MOST || (type_size > 0 && !wh_is_field_value(type, type_size)))
@@ -216,10 +236,14 @@ int weft_http_reply(weft_exchange *x, int status, const char *type, const void *
     int rc = begin(x, status);
     if (rc != 0)
         return rc;
-    if (status == 205 || !is_bodiless(status))
-        frame_size = length_field(frame, status == 205 ? 0 : x->has_own_length ? x->length : bytes);
-    rc = put_head(x, type, type_size, frame, frame_size);
-    if (rc == 0 && !x->sends_nothing && bytes > 0) {
+    if (status == 205)
+        frame.kind = LENGTH_FRAME;
+    else if (!is_bodiless(status))
+        frame = (struct frame){LENGTH_FRAME, x->has_own_length ? x->length : bytes};
+    if (x->sends_nothing)
+        bytes = 0;
+    rc = put_head(x, type, type_size, &frame, bytes <= SMALL_BODY ? bytes : 0);
+    if (rc == 0 && bytes > 0) {
         rc = wh_out_put(x->c, body, bytes);
         x->sent = bytes;
     }
@@ -243,25 +267,22 @@ int weft_http_redirect(weft_exchange *x, int status, const char *location)
 
 int weft_http_begin(weft_exchange *x, int status)
 {
-    char frame[48];
-    size_t frame_size = 0;
+    struct frame frame = {NO_FRAME, 0};
     int rc = begin(x, status);
     if (rc != 0)
         return rc;
     if (x->has_own_length && status != 204) {
-        frame_size = length_field(frame, status == 205 ? 0 : x->length);
+        frame = (struct frame){LENGTH_FRAME, status == 205 ? 0 : x->length};
         x->has_length = !x->sends_nothing;
         x->length_left = x->length;
     } else if (!x->sends_nothing && x->head.minor > 0) {
-        static const char chunked[] = "Transfer-Encoding: chunked\r\n";
-        frame_size = sizeof chunked - 1;
-        memcpy(frame, chunked, frame_size);
+        frame.kind = CHUNKED_FRAME;
         x->sends_chunks = true;
     } else if (!x->sends_nothing) {
         x->ends_with_close = true;
         x->keeps = false;
     }
-    rc = put_head(x, NULL, 0, frame, frame_size);
+    rc = put_head(x, NULL, 0, &frame, 0);
     if (rc != 0)
         return failed(x, rc);
     x->answer = WH_BEGUN;

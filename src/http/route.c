@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "http/decode.h"
+#include "http/field.h"
 #include "http/memory.h"
 #include "http/methods.h"
+#include "http/parse.h"
 #include "http/pattern.h"
 
 struct route {
@@ -37,8 +39,19 @@ struct node {
     char text[]; /* of a literal */
 };
 
+/* A path without parameters, in a table of its own: most requests need no more than one look into it. */
+struct literal {
+    uint64_t hash;
+    const struct node *node; /* NULL: free */
+    char *path;
+    size_t size;
+};
+
 struct wh_routes {
     struct node *root;
+    struct literal *literals; /* open addressing: the first free place ends a search. At most half of it is used */
+    size_t literal_room;      /* a power of two, or 0 */
+    size_t literal_count;
     struct wh_methods methods;
     uint64_t allowed; /* of all nodes */
     bool has_all;     /* there is a route of all methods */
@@ -177,6 +190,74 @@ static struct node *node_for(struct wh_routes *r, const char *path)
     return n;
 }
 
+/* ---- literal paths ------------------------------------------------------------------------------------------- */
+
+/* Clients cannot add paths, so a known function does: whatever they ask for, a search looks at few places. */
+static inline uint64_t hash_of(const char *path, size_t size)
+{
+    const uint64_t factor = 0x9e3779b97f4a7c15;
+    uint64_t hash = size, word = 0;
+    for (; size >= 8; path += 8, size -= 8)
+        hash = (hash ^ wh_load8(path)) * factor;
+    for (size_t i = 0; i < size; i++)
+        word = word << 8 | (uint8_t)path[i];
+    hash = (hash ^ word) * factor;
+    return hash ^ hash >> 32;
+}
+
+/* The place of a path, or the free one where it belongs. */
+static inline struct literal *literal_place(struct literal *literals, size_t room, uint64_t hash, const char *path,
+                                            size_t size)
+{
+    for (size_t at = (size_t)hash;; at++) {
+        struct literal *l = &literals[at & (room - 1)];
+        if (!l->node || (l->hash == hash && l->size == size && memcmp(l->path, path, size) == 0))
+            return l;
+    }
+}
+
+static bool grow_literals(struct wh_routes *r)
+{
+    size_t room = r->literal_room ? r->literal_room * 2 : 16;
+    struct literal *more = wh_alloc_zero(room * sizeof *more);
+    if (!more)
+        return false;
+    for (size_t i = 0; i < r->literal_room; i++) {
+        const struct literal *l = &r->literals[i];
+        if (l->node)
+            *literal_place(more, room, l->hash, l->path, l->size) = *l;
+    }
+    wh_free(r->literals);
+    r->literals = more;
+    r->literal_room = room;
+    return true;
+}
+
+/* Notes the node of a path without parameters. `path` begins with a slash. */
+static bool note_literal(struct wh_routes *r, const struct node *n, const char *path)
+{
+    size_t size = strlen(path);
+    if (r->literal_count * 2 >= r->literal_room && !grow_literals(r))
+        return false;
+    uint64_t hash = hash_of(path, size);
+    struct literal *l = literal_place(r->literals, r->literal_room, hash, path, size);
+    if (l->node)
+        return true;
+    char *copy = wh_copy_part(path, size);
+    if (!copy)
+        return false;
+    *l = (struct literal){hash, n, copy, size};
+    r->literal_count++;
+    return true;
+}
+
+static void free_literals(struct wh_routes *r)
+{
+    for (size_t i = 0; i < r->literal_room; i++)
+        wh_free(r->literals[i].path);
+    wh_free(r->literals);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------- */
 
 struct wh_routes *wh_routes_new(void)
@@ -196,6 +277,7 @@ void wh_routes_free(struct wh_routes *r)
     if (!r)
         return;
     wh_methods_destroy(&r->methods);
+    free_literals(r);
     free_node(r->root);
     wh_free(r);
 }
@@ -227,6 +309,8 @@ static int add_route(struct wh_routes *r, struct route *route, const char *metho
     }
     uint64_t methods = methods_with(route->method);
     if (!wh_methods_allow(&r->methods, n->allowed | methods))
+        return -ENOMEM;
+    if (route->count == 0 && !note_literal(r, n, path - 1)) /* the slash before the first segment */
         return -ENOMEM;
     n->allowed |= methods;
     r->allowed |= methods;
@@ -408,6 +492,21 @@ static int not_found(const struct wh_routes *r, const struct search *s, struct w
         return 500;
     out->is_options = s->method == WH_OPTIONS_NUMBER;
     return out->is_options ? 200 : 405;
+}
+
+bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const char *path, size_t path_size,
+                            struct wh_match *out)
+{
+    if (method == WH_OTHER_METHOD || r->literal_count == 0)
+        return false;
+    const struct literal *l = literal_place(r->literals, r->literal_room, hash_of(path, path_size), path, path_size);
+    const struct route *route = l->node ? choose(l->node, method - WH_GET, &out->is_automatic_head) : NULL;
+    if (!route)
+        return false;
+    out->fn = route->fn;
+    out->arg = route->arg;
+    out->count = 0;
+    return true;
 }
 
 int wh_routes_find(const struct wh_routes *r, const char *method, size_t method_size, const char *path,

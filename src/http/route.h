@@ -50,6 +50,14 @@ void wh_routes_free(struct wh_routes *r);
 int wh_routes_add(struct wh_routes *r, const char *pattern, weft_handler *fn, void *arg);
 
 /*
+ * The quick search: finds the route of a path that is the literal text of a pattern, and of a method that this pattern has.
+ * Nothing else goes before such a route. `method` is an enum wh_method; the path is not decoded, has no '%', and
+ * begins with a slash. False: wh_routes_find must say.
+ */
+bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const char *path, size_t path_size,
+                            struct wh_match *out);
+
+/*
  * Finds the route of a path (not decoded, without query) and a method. `room` has at least `path_size + 1 + WH_PARAMS` bytes,
  * apart from the path: decoded values are written there. `has_percent` says whether the path has a '%'. An empty path
  * counts as "/". The path "*" is that of all methods of the table, and has but the automatic answer of OPTIONS.

@@ -54,13 +54,25 @@ static inline __m128i wh_query_stops(__m128i bytes)
 /* A bit for each byte that is no letter, digit or '-'. Other bytes of names are left to the table. */
 static inline unsigned wh_name_stops(__m128i bytes)
 {
-    __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
-    __m128i letter = _mm_and_si128(_mm_cmpgt_epi8(lower, _mm_set1_epi8('a' - 1)),
-                                   _mm_cmplt_epi8(lower, _mm_set1_epi8('z' + 1)));
-    __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(bytes, _mm_set1_epi8('0' - 1)),
-                                  _mm_cmplt_epi8(bytes, _mm_set1_epi8('9' + 1)));
-    __m128i passed = _mm_or_si128(_mm_or_si128(letter, digit), wh_equals(bytes, '-'));
+    __m128i letter = _mm_sub_epi8(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
+    __m128i digit = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    __m128i letters = _mm_cmpeq_epi8(_mm_min_epu8(letter, _mm_set1_epi8(25)), letter);
+    __m128i digits = _mm_cmpeq_epi8(_mm_min_epu8(digit, _mm_set1_epi8(9)), digit);
+    __m128i passed = _mm_or_si128(_mm_or_si128(letters, digits), wh_equals(bytes, '-'));
     return (unsigned)_mm_movemask_epi8(passed) ^ 0xffff;
+}
+
+/* A bit for each digit. */
+static inline unsigned wh_digits(__m128i bytes)
+{
+    __m128i number = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(number, _mm_set1_epi8(9)), number));
+}
+
+/* A bit for each byte that is no letter, digit, '-' or '.'. Other bytes of hosts are left to the table. */
+static inline unsigned wh_host_stops(__m128i bytes)
+{
+    return wh_name_stops(bytes) & ~(unsigned)_mm_movemask_epi8(wh_equals(bytes, '.'));
 }
 
 static inline unsigned wh_path_stops(__m128i bytes)
@@ -69,7 +81,7 @@ static inline unsigned wh_path_stops(__m128i bytes)
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(wh_query_stops(bytes), other));
 }
 
-#else
+#endif
 
 enum { WH_WORD = 8 };
 
@@ -84,8 +96,6 @@ static inline bool wh_word_may_stop(uint64_t word)
 {
     return wh_bytes_below(word, 0x20) || wh_bytes_below(word ^ ~0ull / 255 * 0x7f, 1);
 }
-
-#endif
 
 static inline const char *wh_value_end(const char *p, const char *end)
 {

@@ -46,15 +46,15 @@ static inline uint64_t wh_count_read(const wh_count *c)
 struct wh_worker {
     struct wh_block *spare; /* blocks that no connection uses */
     unsigned spares;
-    struct wh_slab *slabs; /* of small buffers, some of which are free: input.h */
-    int64_t second;                                     /* the time of `date` */
+    struct wh_slab *slabs;                             /* of small buffers, some of which are free: input.h */
+    int64_t second;                                    /* the time of `date` */
     char date[sizeof "Date: \r\n" - 1 + WH_DATE_SIZE]; /* the whole field */
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
     weft_fiber *flusher;             /* sends these once a handler waits */
     bool flusher_is_awake, flusher_ends;
     weft_waitgroup *flushers; /* the server's */
-    wh_count connections, ended, idle_begun, idle_ended, streams_begun, streams_ended, refused, requests, status[6], cut, bytes_in,
-        bytes_out, latencies[WEFT_HTTP_LATENCIES];
+    wh_count connections, ended, idle_begun, idle_ended, streams_begun, streams_ended, refused, requests, status[6],
+        cut, bytes_in, bytes_out, latencies[WEFT_HTTP_LATENCIES];
 } __attribute__((aligned(128)));
 
 struct wh_layer {

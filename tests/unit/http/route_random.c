@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/parse.h"
 #include "http/route.h"
 #include "support/test.h"
 
@@ -271,10 +272,35 @@ static int fill(struct wh_routes *r, struct plain all[PATTERNS], uint64_t *rando
     return count;
 }
 
+/* The enum wh_method of a method that tables know from the beginning; WH_OTHER_METHOD: another one. */
+static unsigned method_of(const char *text)
+{
+    static const char *const known[] = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"};
+    for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i], text) == 0)
+            return WH_GET + i;
+    }
+    return WH_OTHER_METHOD;
+}
+
+/* The quick search finds what the general one has found, or nothing. Returns whether it has found something. */
+static bool check_literal(const struct wh_routes *r, const char *method, const char *path,
+                          const struct wh_match *general)
+{
+    struct wh_match match = {0};
+    if (strchr(path, '%') || path[0] != '/' ||
+        !wh_routes_find_literal(r, method_of(method), path, strlen(path), &match))
+        return false;
+    if (match.fn != general->fn || match.arg != general->arg || match.count != 0 || general->count != 0 ||
+        match.is_automatic_head != general->is_automatic_head)
+        test_failed(__FILE__, __LINE__, "%s %s: the quick search finds another route", method, path);
+    return true;
+}
+
 TEST(the_table_gives_what_a_plain_matcher_gives)
 {
     uint64_t random = test_seed();
-    int statuses[6] = {0};
+    int statuses[6] = {0}, literals = 0;
     for (int i = 0; i < TABLES && !test_has_failed(); i++) {
         static struct plain all[PATTERNS];
         struct wh_routes *r = wh_routes_new();
@@ -292,13 +318,15 @@ TEST(the_table_gives_what_a_plain_matcher_gives)
             const char *difference = find_difference(&path, &e, &match, status);
             if (difference)
                 fail(all, count, &path, method, difference);
+            literals += check_literal(r, method, path.text, &match);
             statuses[status / 100]++;
             free(room);
         }
         wh_routes_free(r);
     }
-    printf("%d found, %d not\n", statuses[2], statuses[4] + statuses[5]);
+    printf("%d found, %d of them by the quick search, %d not\n", statuses[2], literals, statuses[4] + statuses[5]);
     CHECK_INT(statuses[2], >, TABLES);
+    CHECK_INT(literals, >, TABLES / 10);
 }
 
 TESTS(route_random, the_table_gives_what_a_plain_matcher_gives)
