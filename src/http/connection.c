@@ -120,12 +120,17 @@ static int receive_more(struct wh_connection *c, weft_time deadline)
 static int read_head(struct wh_connection *c)
 {
     struct wh_block *b = c->block;
-    weft_time deadline = later(b->came, c->h->o.head_time);
-    wh_head_begin(&b->x.head);
+    weft_time deadline = WEFT_NOW; /* not known yet */
+    if (c->last_at == WH_NO_LAST)
+        wh_head_begin(&b->x.head);
+    else
+        wh_head_go_on(&b->x.head, c->in_at - c->last_at);
     for (;;) {
         int n = wh_parse_head(&b->x.head, c->in + c->in_at, c->in_end - c->in_at);
         if (n != 0)
             return n;
+        if (deadline.ns == WEFT_NOW.ns)
+            deadline = later(b->came, c->h->o.head_time);
         n = receive_more(c, deadline);
         if (n == -ETIMEDOUT)
             return -408;
@@ -189,6 +194,7 @@ static enum fate finish(struct wh_connection *c)
         c->resets = true;
     if (x->has_scope || x->extra)
         wh_exchange_end(x);
+    c->last_at = c->in_at;
     c->in_at = c->body_at;
     return fate;
 }

@@ -43,6 +43,8 @@ enum wh_phase {
     WH_CLOSED,
 };
 
+enum { WH_NO_LAST = UINT32_MAX };
+
 /* An idle connection has this, and neither block nor buffer: it should be small. */
 struct wh_connection {
     weft_http *h;
@@ -51,6 +53,7 @@ struct wh_connection {
     struct wh_block *block; /* NULL: it has none */
     char *in;               /* what was read: see input.h. NULL: it has no buffer */
     uint32_t in_size, in_at, in_end, body_at;
+    uint32_t last_at; /* where the head before is in the buffer, WH_NO_LAST: it was moved or overwritten */
     int fd;
     atomic_uchar phase;                                   /* enum wh_phase; others read it: see server.h */
     bool is_sending;                                      /* its fiber is in a write: the flusher leaves it alone */

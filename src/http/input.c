@@ -101,6 +101,7 @@ static void place(struct wh_connection *c, char *bytes, size_t size)
     c->in = bytes;
     c->in_size = (uint32_t)size;
     c->in_at = c->in_end = c->body_at = 0;
+    c->last_at = WH_NO_LAST;
 }
 
 bool wh_input_begin(struct wh_connection *c)
@@ -132,6 +133,7 @@ void wh_input_clear(struct wh_connection *c)
             wh_pages_free(large, size);
     }
     c->in_at = c->in_end = c->body_at = 0;
+    c->last_at = WH_NO_LAST;
 }
 
 static bool grow(struct wh_connection *c)
@@ -156,6 +158,7 @@ bool wh_input_reserve(struct wh_connection *c, size_t bytes)
     c->in_end -= c->in_at;
     memmove(c->in, c->in + c->in_at, c->in_end);
     c->in_at = 0;
+    c->last_at = WH_NO_LAST;
     return true;
 }
 

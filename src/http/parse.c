@@ -445,6 +445,72 @@ static int parse_fields(struct wh_head *head, const char *bytes, const char *end
     }
 }
 
+/* ---- the fields of the head before -------------------------------------------------------------------------- */
+
+/* True if both are equal and have no zero byte. */
+static inline bool equal_without_zero(const char *a, const char *b, size_t size)
+{
+#ifdef __SSE2__
+    if (size >= 16) {
+        const char *last = a + size - 16;
+        __m128i bytes = wh_load16(last), least = bytes; /* of each lane */
+        __m128i differs = _mm_xor_si128(bytes, wh_load16(b + size - 16));
+        for (; a < last; a += 16, b += 16) {
+            bytes = wh_load16(a);
+            least = _mm_min_epu8(least, bytes);
+            differs = _mm_or_si128(differs, _mm_xor_si128(bytes, wh_load16(b)));
+        }
+        __m128i zero = _mm_setzero_si128();
+        return _mm_movemask_epi8(_mm_andnot_si128(_mm_cmpeq_epi8(least, zero), _mm_cmpeq_epi8(differs, zero))) ==
+               0xffff;
+    }
+#endif
+    return memcmp(a, b, size) == 0 && !memchr(a, 0, size);
+}
+
+/* Moves slices that count from the beginning of a head by so many bytes. */
+static void move_fields(struct wh_head *head, uint32_t by)
+{
+    for (uint32_t i = 0; i < head->count; i++) {
+        head->fields[i].name.at += by;
+        head->fields[i].value.at += by;
+    }
+    head->host.at += by;
+}
+
+/* Forgets what the fields of the head before have said. A target in another form than origin form has set the host anew. */
+static void forget_fields(struct wh_head *head, bool has_target)
+{
+    head->count = 0;
+    head->is_chunked = head->has_length = false;
+    head->says_keep_alive = head->expects_continue = head->has_upgrade = false;
+    head->length = 0;
+    if (!has_target || head->form == WH_ORIGIN_FORM || head->form == WH_ASTERISK_FORM)
+        head->host.size = 0;
+}
+
+/*
+ * Whether the fields at p, behind a request line that was parsed, are those of the head before and have the same meaning.
+ * Then what these have said stays, and the head is complete.
+ *
+ * The fields of the head before were accepted, so they had no zero byte. If the new ones have none and are equal to them,
+ * nobody has changed any.
+ */
+static inline bool repeat_fields(struct wh_head *head, const char *bytes, const char *p, const char *end)
+{
+    size_t size = head->before.fields_size;
+    if (head->minor != head->before.minor || head->form != WH_ORIGIN_FORM || (size_t)(end - p) < size ||
+        !equal_without_zero(p, bytes - head->before.distance + head->before.fields_at, size))
+        return false;
+    head->saw = head->before.saw;
+    if (head->fields_at != head->before.fields_at)
+        move_fields(head, head->fields_at - head->before.fields_at);
+    head->line = head->fields_at + (uint32_t)size - 2;
+    return true;
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------------ */
+
 static int parse_lines(struct wh_head *head, const char *bytes, const char *end)
 {
     if (head->run && run_goes_on(head, bytes, end))
@@ -454,14 +520,34 @@ static int parse_lines(struct wh_head *head, const char *bytes, const char *end)
         int rc = parse_request_line(head, bytes, end);
         if (rc <= 0)
             return rc;
+        head->fields_at = head->line;
     }
     return parse_fields(head, bytes, end);
+}
+
+/* The first call for a head that follows another one. */
+static int parse_next(struct wh_head *head, const char *bytes, const char *end)
+{
+    int rc = parse_request_line(head, bytes, end);
+    if (rc == 1) {
+        head->fields_at = head->line;
+        if (repeat_fields(head, bytes, bytes + head->line, end))
+            return (int)head->line + 2;
+    }
+    forget_fields(head, rc == 1);
+    return rc == 1 ? parse_fields(head, bytes, end) : rc;
 }
 
 int wh_parse_head(struct wh_head *head, const char *bytes, size_t size)
 {
     size_t most = size < head->most_bytes ? size : head->most_bytes;
-    int rc = parse_lines(head, bytes, bytes + most);
+    int rc;
+    if (head->before.distance) {
+        rc = parse_next(head, bytes, bytes + most);
+        head->before.distance = 0; /* the caller may move the bytes before the next call */
+    } else {
+        rc = parse_lines(head, bytes, bytes + most);
+    }
     if (rc == MORE && size >= head->most_bytes)
         return head->saw & SAW_REQUEST_LINE ? -431 : -414;
     return rc;

@@ -56,11 +56,16 @@ struct wh_head {
     uint32_t most_bytes;     /* of the whole head */
 
     /* Between calls; private to parse.c. */
-    uint32_t line;   /* where the line begins that is parsed next */
-    uint32_t count;  /* fields so far; out: fields */
-    uint32_t passed; /* where the last call stopped in a line, in a run of bytes of one class */
-    uint8_t run;     /* that class; 0: parse the line from its beginning */
-    uint8_t saw;     /* what the lines so far have said */
+    uint32_t line;      /* where the line begins that is parsed next */
+    uint32_t count;     /* fields so far; out: fields */
+    uint32_t passed;    /* where the last call stopped in a line, in a run of bytes of one class */
+    uint32_t fields_at; /* where the first field line begins */
+    uint8_t run;        /* that class; 0: parse the line from its beginning */
+    uint8_t saw;        /* what the lines so far have said */
+    struct {            /* the head before: wh_head_go_on */
+        uint32_t distance, fields_at, fields_size;
+        uint8_t saw, minor;
+    } before;
 
     /* Out. Valid once wh_parse_head has returned a positive number. */
     uint8_t method; /* enum wh_method */
@@ -91,6 +96,28 @@ static inline void wh_head_begin(struct wh_head *head)
     head->says_keep_alive = head->expects_continue = head->has_upgrade = false;
     head->host.size = 0;
     head->length = 0;
+    head->before.distance = 0;
+}
+
+/*
+ * The same for a head that follows another one in the same buffer, `distance` bytes behind its beginning. That one was
+ * parsed by this struct wh_head and accepted; in its bytes nothing has changed since but that some have become zero. If its
+ * fields come again byte for byte, which is usual in a batch of requests, they are not parsed again.
+ */
+static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
+{
+    if (head->form != WH_ORIGIN_FORM) {
+        wh_head_begin(head);
+        return;
+    }
+    head->before.distance = distance;
+    head->before.fields_at = head->fields_at;
+    head->before.fields_size = head->line + 2 - head->fields_at; /* `line` is that of the empty line */
+    head->before.saw = head->saw;
+    head->before.minor = head->minor;
+    head->line = 0;
+    head->run = head->saw = 0;
+    head->has_query = head->has_percent = head->has_dot = false; /* what the fields have said stays for a while */
 }
 
 /*

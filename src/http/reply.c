@@ -7,6 +7,7 @@
 #include "http/reply.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -108,21 +109,51 @@ static void refresh_date(struct wh_worker *w)
     if (now.tv_sec == w->second)
         return;
     w->second = now.tv_sec;
+    memcpy(w->ok, "HTTP/1.1 200 OK\r\n", sizeof w->ok);
     char *to = wh_append(w->date, "Date: ", 6);
     wh_date_write(to, now.tv_sec);
     wh_append(to + WH_DATE_SIZE, "\r\n", 2);
 }
 
-static char *put_status_line(char *to, int status)
+static char *put_status_and_date(char *to, int status, const struct wh_worker *w)
 {
+    _Static_assert(offsetof(struct wh_worker, date) == offsetof(struct wh_worker, ok) + sizeof w->ok,
+                   "one copy takes both");
     if (status == 200)
-        return wh_append(to, "HTTP/1.1 200 OK\r\n", 17);
+        return wh_append(to, (const char *)w + offsetof(struct wh_worker, ok), sizeof w->ok + sizeof w->date);
     const char *reason = weft_http_reason(status);
     to = wh_append(to, "HTTP/1.1 ", 9);
     to = wh_put_decimal(to, (uint64_t)status);
     *to++ = ' ';
     to = wh_append(to, reason, strlen(reason));
+    to = wh_append(to, "\r\n", 2);
+    return wh_append(to, w->date, sizeof w->date);
+}
+
+static char *put_type(char *to, const char *type, size_t size)
+{
+    to = wh_append(to, "Content-Type: ", 14);
+    to = wh_append(to, type, size);
     return wh_append(to, "\r\n", 2);
+}
+
+/* Checks a content type. Sets *field to the field, if the worker keeps it, and else *size to the size of the type. */
+static bool check_type(struct wh_worker *w, const char *type, const char **field, size_t *size)
+{
+    if (strcmp(type, w->type) == 0) {
+        *field = w->type_field;
+        *size = w->type_field_size;
+        return true;
+    }
+    *size = strlen(type);
+    if (*size > TYPE_MOST || !wh_is_field_value(type, *size))
+        return false;
+    if (*size > 0 && *size < sizeof w->type) {
+        memcpy(w->type, type, *size + 1);
+        *size = w->type_field_size = (uint32_t)(put_type(w->type_field, type, *size) - w->type_field);
+        *field = w->type_field;
+    }
+    return true;
 }
 
 static char *put_connection(char *to, const weft_exchange *x)
@@ -166,8 +197,10 @@ static int put_added(struct wh_connection *c, const weft_exchange *x)
     return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
 }
 
-/* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. */
-static int put_head(weft_exchange *x, const char *type, size_t type_size, const struct frame *frame, size_t more)
+/* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. `type` is a whole
+ * field if is_field. */
+static int put_head(weft_exchange *x, const char *type, size_t type_size, bool is_field, const struct frame *frame,
+                    size_t more)
 {
     struct wh_connection *c = x->c;
     const weft_http *h = c->h;
@@ -176,15 +209,11 @@ static int put_head(weft_exchange *x, const char *type, size_t type_size, const 
         return rc;
     if (c->block->out_end == 0) /* else the answers before it have refreshed it */
         refresh_date(c->w);
-    char *begin = wh_out_at(c), *to = put_status_line(begin, x->status);
-    to = wh_append(to, c->w->date, sizeof c->w->date);
+    char *begin = wh_out_at(c), *to = put_status_and_date(begin, x->status, c->w);
     if (h->server_size > 0)
         to = wh_append(to, h->server, h->server_size);
-    if (type_size > 0) {
-        to = wh_append(to, "Content-Type: ", 14);
-        to = wh_append(to, type, type_size);
-        to = wh_append(to, "\r\n", 2);
-    }
+    if (type_size > 0)
+        to = is_field ? wh_append(to, type, type_size) : put_type(to, type, type_size);
     to = put_connection(put_frame(to, frame), x);
     if (x->added_size > 0) {
         wh_out_use(c, (size_t)(to - begin));
@@ -226,10 +255,11 @@ static int failed(weft_exchange *x, int rc)
 int weft_http_reply(weft_exchange *x, int status, const char *type, const void *body, size_t bytes)
 {
     struct frame frame = {NO_FRAME, 0};
-    size_t type_size = type ? strlen(type) : 0;
+    const char *field = NULL;
+    size_t type_size = 0;
     if (x->answer != WH_NO_ANSWER)
         return -EALREADY;
-    if (type_size > TYPE_MOST || (type_size > 0 && !wh_is_field_value(type, type_size)))
+    if (type && !check_type(x->c->w, type, &field, &type_size))
         return -EINVAL;
     if (x->has_own_length && !x->is_head && x->length != bytes)
         return -EINVAL;
@@ -242,7 +272,7 @@ int weft_http_reply(weft_exchange *x, int status, const char *type, const void *
         frame = (struct frame){LENGTH_FRAME, x->has_own_length ? x->length : bytes};
     if (x->sends_nothing)
         bytes = 0;
-    rc = put_head(x, type, type_size, &frame, bytes <= SMALL_BODY ? bytes : 0);
+    rc = put_head(x, field ? field : type, type_size, field, &frame, bytes <= SMALL_BODY ? bytes : 0);
     if (rc == 0 && bytes > 0) {
         rc = wh_out_put(x->c, body, bytes);
         x->sent = bytes;
@@ -282,7 +312,7 @@ int weft_http_begin(weft_exchange *x, int status)
         x->ends_with_close = true;
         x->keeps = false;
     }
-    rc = put_head(x, NULL, 0, &frame, 0);
+    rc = put_head(x, NULL, 0, false, &frame, 0);
     if (rc != 0)
         return failed(x, rc);
     x->answer = WH_BEGUN;

@@ -42,13 +42,22 @@ static inline uint64_t wh_count_read(const wh_count *c)
     return atomic_load_explicit((wh_count *)c, memory_order_relaxed);
 }
 
+enum {
+    WH_DATE_FIELD = sizeof "Date: \r\n" - 1 + WH_DATE_SIZE,
+    WH_TYPE_KEPT = 48,
+};
+
 /* What the connections of one worker share. owner: that worker; the counts are read by others. */
 struct wh_worker {
     struct wh_block *spare; /* blocks that no connection uses */
     unsigned spares;
-    struct wh_slab *slabs;                             /* of small buffers, some of which are free: input.h */
-    int64_t second;                                    /* the time of `date` */
-    char date[sizeof "Date: \r\n" - 1 + WH_DATE_SIZE]; /* the whole field */
+    struct wh_slab *slabs;              /* of small buffers, some of which are free: input.h */
+    int64_t second;                     /* the time of `date` */
+    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end: what stands before a date most times */
+    char date[WH_DATE_FIELD];           /* the whole field */
+    char type[WH_TYPE_KEPT];            /* the last content type that was checked; "": none */
+    char type_field[WH_TYPE_KEPT + 16]; /* as a field */
+    uint32_t type_field_size;
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
     weft_fiber *flusher;             /* sends these once a handler waits */
     bool flusher_is_awake, flusher_ends;
