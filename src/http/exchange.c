@@ -17,29 +17,31 @@ void wh_exchange_begin(weft_exchange *x, struct wh_connection *c)
     const struct wh_head *head = &x->head;
     x->c = c;
     x->bytes = c->in + c->in_at;
-    x->layer = 0;
     x->is_head = head->method == WH_HEAD;
     x->has_parsed = true;
+    x->keeps = head->keeps_alive;
     x->body = head->is_chunked ? WH_CHUNKED : head->length > 0 ? WH_SIZED : WH_NO_BODY;
     x->wants_continue = head->expects_continue && x->body != WH_NO_BODY;
-    x->body_error = 0;
     x->body_left = head->length;
+    x->body_allowed = c->h->o.body_bytes;
+    x->layer = 0;
+    x->body_error = 0;
     x->body_read = 0;
     x->body_waited = 0;
-    x->body_allowed = c->h->o.body_bytes;
     x->chunks = (struct wh_chunks){0};
     x->answer = WH_NO_ANSWER;
     x->sends_chunks = x->sends_nothing = x->ends_with_close = x->has_length = x->has_own_length = x->is_stream = false;
     x->has_scope = false;
-    x->keeps = head->keeps_alive;
     x->status = 0;
+    x->arena_used = 0;
     x->sent = 0;
     x->added = NULL;
     x->added_size = x->added_room = 0;
     x->id = x->form = NULL;
     x->extra = NULL;
-    x->arena_used = 0;
     x->match.fn = NULL;
+    x->match.allow = NULL;
+    x->match.is_options = false;
     x->match.count = 0;
 }
 
@@ -212,8 +214,6 @@ static int find_any_route(weft_exchange *x)
 static void find_route(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;
-    x->match.allow = NULL;
-    x->match.is_options = false;
     if (head->form == WH_ORIGIN_FORM && !head->has_percent &&
         wh_routes_find_literal(x->c->h->routes, head->method, x->bytes + head->path.at, head->path.size, &x->match))
         return;

@@ -42,17 +42,19 @@ struct weft_exchange {
     struct wh_connection *c;
     char *bytes;        /* where the head begins: what slices count from */
     uint32_t head_size; /* bytes of the head: the body lies behind it */
-    unsigned layer;     /* the middleware that weft_http_next runs next */
     bool is_head;       /* HEAD: no body is sent */
     bool has_parsed;    /* false: the request was malformed, and has no strings */
+    bool keeps;         /* the connection is kept, if nothing happens */
 
     /* The request's body. */
     uint8_t body;        /* enum wh_body */
     bool wants_continue; /* the client waits for 100 Continue */
-    int body_error;
-    uint64_t body_left; /* of a sized one */
-    uint64_t body_read; /* bytes of data so far */
+    uint64_t body_left;  /* of a sized one */
     uint64_t body_allowed;
+
+    unsigned layer; /* the middleware that weft_http_next runs next */
+    int body_error;
+    uint64_t body_read;    /* bytes of data so far */
     weft_span body_waited; /* how long reads have waited for the client */
     struct wh_chunks chunks;
 
@@ -61,27 +63,25 @@ struct weft_exchange {
     bool sends_chunks;    /* the body goes out in chunks */
     bool sends_nothing;   /* no body goes out: HEAD, 204, 304 */
     bool ends_with_close; /* the body has no length: HTTP/1.0 */
-    bool keeps;           /* the connection is kept, if nothing happens */
     bool has_length;      /* `length_left` counts */
     bool has_own_length;  /* the handler has added Content-Length */
     bool is_stream;       /* server-sent events */
     bool has_scope;
     int status;
+    uint32_t arena_used;
     uint64_t length;      /* Content-Length that was added */
     uint64_t length_left; /* bytes that weft_http_write must still get */
     uint64_t sent;
     char *added; /* fields that were added, each with its line end; in the arena */
     uint32_t added_size, added_room;
-
     const char *id;   /* of weft_http_give_id */
     const char *form; /* of weft_http_read_form */
     size_t form_size;
-
     struct wh_extra *extra;
-    uint32_t arena_used;
+    struct wh_match match;
+
     _Alignas(16) char arena[WH_ARENA];
     weft_scope scope;
-    struct wh_match match;
     struct wh_head head;
     struct wh_field fields[]; /* head_fields of them */
 };

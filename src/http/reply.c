@@ -191,7 +191,7 @@ static inline char *put_frame(char *to, const struct frame *frame)
 }
 
 /* Writes the fields that the handler has added, and ends the head. */
-static int put_added(struct wh_connection *c, const weft_exchange *x)
+__attribute__((noinline)) static int put_added(struct wh_connection *c, const weft_exchange *x)
 {
     int rc = wh_out_put(c, x->added, x->added_size);
     return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
@@ -199,8 +199,8 @@ static int put_added(struct wh_connection *c, const weft_exchange *x)
 
 /* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. `type` is a whole
  * field if is_field. */
-static int put_head(weft_exchange *x, const char *type, size_t type_size, bool is_field, const struct frame *frame,
-                    size_t more)
+__attribute__((always_inline)) static inline int put_head(weft_exchange *x, const char *type, size_t type_size,
+                                                          bool is_field, const struct frame *frame, size_t more)
 {
     struct wh_connection *c = x->c;
     const weft_http *h = c->h;
@@ -225,7 +225,7 @@ static int put_head(weft_exchange *x, const char *type, size_t type_size, bool i
 }
 
 /* What every answer begins with. 0, or why it cannot begin. */
-static int begin(weft_exchange *x, int status)
+static inline int begin(weft_exchange *x, int status)
 {
     if (x->answer != WH_NO_ANSWER)
         return -EALREADY;

@@ -205,13 +205,27 @@ static inline uint64_t hash_of(const char *path, size_t size)
     return hash ^ hash >> 32;
 }
 
+/* Most paths are short. */
+static inline bool is_same(const char *a, const char *b, size_t size)
+{
+    for (; size >= 8; a += 8, b += 8, size -= 8) {
+        if (wh_load8(a) != wh_load8(b))
+            return false;
+    }
+    for (; size > 0; size--) {
+        if (*a++ != *b++)
+            return false;
+    }
+    return true;
+}
+
 /* The place of a path, or the free one where it belongs. */
 static inline struct literal *literal_place(struct literal *literals, size_t room, uint64_t hash, const char *path,
                                             size_t size)
 {
     for (size_t at = (size_t)hash;; at++) {
         struct literal *l = &literals[at & (room - 1)];
-        if (!l->node || (l->hash == hash && l->size == size && memcmp(l->path, path, size) == 0))
+        if (!l->node || (l->hash == hash && l->size == size && is_same(l->path, path, size)))
             return l;
     }
 }
