@@ -23,6 +23,8 @@
 #include "http/server.h"
 #include "http/transport.h"
 
+#define RARE __attribute__((noinline)) /* its locals are not to lie in the frame of the loop while that waits */
+
 #define GIVE_BACK WEFT_SEC         /* idle for so long, a connection gives back its block and its stack's pages */
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
 #define MORE 512                   /* bytes that a read for the rest of a head has room for, at least */
@@ -55,31 +57,71 @@ static void give_block(struct wh_connection *c)
     c->block = NULL;
 }
 
-/* Without a buffer: the first bytes come into the connection itself. */
-static ptrdiff_t wait_small(struct wh_connection *c, weft_time deadline)
+static weft_span quick_time(const struct wh_connection *c)
+{
+    return c->h->o.idle_time < GIVE_BACK ? c->h->o.idle_time : GIVE_BACK;
+}
+
+/* Gives back the buffer and the pages of the stack: the first bytes come into the connection itself. Returns the deadline. */
+static RARE weft_time shrink(struct wh_connection *c)
 {
     wh_input_end(c);
     weft_stack_release();
     wh_count_add(&c->w->idle_begun, 1);
-    ptrdiff_t n = wh_receive(c, c->first, sizeof c->first, deadline);
+    return weft_in(c->h->o.idle_time - quick_time(c));
+}
+
+/* Takes a buffer again, with the `n` bytes that have come: n, or -ENOMEM. */
+static RARE ptrdiff_t unshrink(struct wh_connection *c, ptrdiff_t n)
+{
     wh_count_add(&c->w->idle_ended, 1);
+    if (n <= 0)
+        return n;
     if (!wh_input_begin(c))
         return -ENOMEM;
-    if (n > 0)
-        memcpy(c->in, c->first, (size_t)n);
+    memcpy(c->in, c->first, (size_t)n);
+    return n;
+}
+
+/* On a private stack: the connection keeps its buffer for a second, as its next request mostly comes soon. */
+static ptrdiff_t wait_on_private(struct wh_connection *c, weft_time since)
+{
+    weft_time deadline = later(since, quick_time(c));
+    ptrdiff_t n;
+    while ((n = wh_receive(c, c->in ? c->in : c->first, c->in ? c->in_size : sizeof c->first, deadline)) ==
+               -ETIMEDOUT &&
+           c->in && c->h->o.idle_time > GIVE_BACK)
+        deadline = shrink(c);
+    return c->in ? n : unshrink(c, n);
+}
+
+/*
+ * On a shared stack: what lies on the stack during the wait is copied, and so are the bytes of the call that waits. So the
+ * connection waits in the call that leaves least there, and has no buffer meanwhile (docs/decisions/0029).
+ */
+static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
+{
+    ptrdiff_t n = -EAGAIN;
+    wh_input_end(c);
+    wh_count_add(&c->w->idle_begun, 1);
+    while (n == -EAGAIN) {
+        n = wh_wait(c, later(since, c->h->o.idle_time));
+        if (n >= 0 && !c->in && !wh_input_begin(c))
+            n = -ENOMEM;
+        if (n >= 0)
+            n = wh_receive(c, c->in, c->in_size, WEFT_NOW);
+    }
+    wh_count_add(&c->w->idle_ended, 1);
     return n;
 }
 
 /* Waits for the first bytes of a request: how many came, 0 at the end, or a negative errno. */
 static ptrdiff_t wait_for_request(struct wh_connection *c)
 {
-    weft_span idle = c->h->o.idle_time, quick = idle < GIVE_BACK ? idle : GIVE_BACK;
     weft_time since = c->block->sent;
     wh_input_clear(c);
     give_block(c);
-    ptrdiff_t n = wh_receive(c, c->in, c->in_size, later(since, quick));
-    if (n == -ETIMEDOUT && idle > quick)
-        n = wait_small(c, later(since, idle));
+    ptrdiff_t n = c->h->o.shared ? wait_on_shared(c, since) : wait_on_private(c, since);
     if (n <= 0 || !take_block(c))
         return n <= 0 ? n : -ENOMEM;
     c->in_end = (uint32_t)n;
@@ -101,7 +143,7 @@ static bool idle(struct wh_connection *c)
 
 /* HEAD */
 
-static int receive_more(struct wh_connection *c, weft_time deadline)
+static RARE int receive_more(struct wh_connection *c, weft_time deadline)
 {
     if (!wh_input_reserve(c, MORE))
         return -ENOMEM;
@@ -151,7 +193,7 @@ static void log_refused(struct wh_log *log, int status)
 }
 
 /* A head that was refused has no strings. It is answered, and the connection ends. */
-static void refuse_head(struct wh_connection *c, int status)
+static RARE void refuse_head(struct wh_connection *c, int status)
 {
     weft_exchange *x = &c->block->x;
     x->head.method = WH_OTHER_METHOD;
@@ -241,7 +283,7 @@ static bool should_linger(const struct wh_connection *c, bool was_refused)
     return was_refused || has_bytes(c) || b->x.head.keeps_alive || b->x.body != WH_NO_BODY;
 }
 
-static void end_last(struct wh_connection *c, bool was_refused)
+static RARE void end_last(struct wh_connection *c, bool was_refused)
 {
     wh_enter(c, wh_phase(c), WH_LINGER);
     if (should_linger(c, was_refused))
@@ -312,7 +354,7 @@ static void run(struct wh_connection *c)
         wh_reset_at_close(c);
 }
 
-__attribute__((noinline)) static bool begin(struct wh_connection *c, bool *is_full)
+static RARE bool begin(struct wh_connection *c, bool *is_full)
 {
     return enter_address(c, is_full) && wh_input_begin(c) && take_block(c);
 }

@@ -282,7 +282,7 @@ static int serve(weft_http *h, int listener, weft_time deadline)
                                 .shared = h->o.shared,
                                 .grace = h->o.grace,
                                 .refuse = wh_refuse_connection,
-                                .peers = true,
+                                .peers = h->log != NULL, /* else the kernel is asked, as long as the client is there */
                                 .on = h->o.on,
                                 .ending = tell_connections};
         rc = weft_serve(s->listener, wh_serve_connection, s, &opts, deadline);

@@ -3,6 +3,7 @@
  */
 #include "http/transport.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <weft/io.h>
@@ -16,6 +17,11 @@ ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_t
     if (n > 0)
         wh_count_add(&c->w->bytes_in, (uint64_t)n);
     return n;
+}
+
+int wh_wait(struct wh_connection *c, weft_time deadline)
+{
+    return weft_wait_fd(c->fd, POLLIN, deadline);
 }
 
 static ptrdiff_t counted(struct wh_connection *c, ptrdiff_t n)

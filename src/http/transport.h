@@ -16,6 +16,9 @@ struct wh_connection;
 /* Waits for bytes: how many came, 0 at the end, or a negative errno. */
 ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_time deadline);
 
+/* Waits until a read has bytes, the end or an error: a positive number, or a negative errno. Little lies on the stack meanwhile. */
+int wh_wait(struct wh_connection *c, weft_time deadline);
+
 /* Writes what the client takes, and waits only if that is nothing: how much, or a negative errno. With WEFT_NOW it never
  * waits (-EAGAIN). flags: those of send(2), MSG_MORE. */
 ptrdiff_t wh_send(struct wh_connection *c, const void *bytes, size_t count, int flags, weft_time deadline);

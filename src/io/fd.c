@@ -373,7 +373,7 @@ int wf_fd_wait_until(const struct wf_fd_ref *r, bool (*holds)(const void *arg), 
 
 static int wait_in_fiber(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
 {
-    struct wf_sleeper own, *me = wf_sleeper(&own); /* first, as it may give way */
+    struct wf_sleeper *me = wf_sleeper(NULL); /* a fiber's own; first, as it may give way */
     struct wf_set *set;
     uint32_t ticket = 0;
     int rc = wf_set_here(r->fd, &set);
@@ -443,7 +443,7 @@ int wf_poll_until(struct pollfd *fds, size_t count, int64_t deadline)
     }
 }
 
-static int wait_on_thread(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
+WF_COLD static int wait_on_thread(const struct wf_fd_ref *r, uint32_t events, uint64_t drained, weft_time deadline)
 {
     struct wf_fd *e = r->e;
     struct wf_fd_thread me = {.wake = wf_sys_eventfd()};
