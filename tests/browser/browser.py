@@ -13,6 +13,7 @@ The browser has a profile of its own, opens no connection on its own account, an
 browser refuses raises BrowserError, and so does a wait that is in vain; its text says what was waited for.
 """
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -23,7 +24,7 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds: what has not come by then never will
+PATIENCE = int(os.environ.get("WEFT_PATIENCE", 60))  # seconds: what has not come by then never will
 
 # Without --no-sandbox it does not start as root. The others keep it from talking to anybody but the page's server.
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -128,6 +129,24 @@ class Browser:
 
     def reload(self):
         self.command("POST", "/refresh")
+
+    def fresh(self):
+        """As a new browser: an empty page, no emulation, no message in the console. Pages' storage stays."""
+        self.open("about:blank")
+        self.dark(False)
+        self.size(*self.first_size)
+        self.log()
+
+    @contextlib.contextmanager
+    def other_tab(self):
+        """Opens a second tab, before the first; after the `with` it is closed, and the first one is seen again."""
+        first = self.command("GET", "/window")
+        self.command("POST", "/window", {"handle": self.command("POST", "/window/new", {"type": "tab"})["handle"]})
+        try:
+            yield
+        finally:
+            self.command("DELETE", "/window")
+            self.command("POST", "/window", {"handle": first})
 
     def url(self):
         return self.command("GET", "/url")
