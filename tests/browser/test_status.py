@@ -271,5 +271,8 @@ def a_tab_in_the_background_goes_on(ground):
         total = server.figures()["requests"]["total"]
         server.ask("/", times=500)
         server.wait_for_requests(total + 500)
+        time = server.figures()["time"]
     assert page.script("return wasHidden")
+    page.wait("return points[points.length - 1][TIME] > arguments[0]", time)
+    assert page.script("return points.some(p => p[TIME] === arguments[0])", time), "the chart has a hole"
     page.wait(f"{NUMBER} >= arguments[1]", "#totals dd", total + 500)

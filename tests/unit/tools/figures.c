@@ -158,6 +158,8 @@ TEST(the_oldest_points_go_when_the_history_is_full)
         for (int second = 1; second <= 3 * HISTORY_SECONDS + 7; second++) {
             now->clock_ms = second;
             history_add(&h, before, now);
+            if (second % HISTORY_SECONDS > 2 && second % HISTORY_SECONDS < HISTORY_SECONDS - 2)
+                continue; /* where nothing is new */
             char *text = history_text(&h);
             CHECK(is_json(text));
             CHECK_INT(json_count(text), ==, second < HISTORY_SECONDS ? second : HISTORY_SECONDS);
