@@ -159,7 +159,7 @@ def a_server_that_was_restarted_is_found_again(ground):
     first = server.figures()["pid"]
     assert server.end() == 0, "the stream ends with the server"
     page.wait("return document.body.dataset.state === 'lost'")
-    assert "does not answer" in page.text("#lost")
+    assert "has not answered" in page.text("#lost")
     assert page.text("#state") == "no connection"
     assert "no connection" in page.title()
     second = ground.weft(server.port).figures()["pid"]
