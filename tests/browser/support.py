@@ -7,11 +7,14 @@
 
 A test waits for what it expects by ground.page.wait(), never for an amount of time.
 """
+import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -26,6 +29,18 @@ tests = []
 
 class Skip(Exception):
     """The test cannot run here; its text says why."""
+
+
+def quiet_port():
+    """A free port for a server that is started again on it: none that the kernel gives to clients meanwhile."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass  # another one then
 
 
 class Test:
@@ -47,28 +62,28 @@ class Server:
     """A program that serves, and has said where. It is ended by end(), at the latest with its ground."""
 
     def __init__(self, arguments, says):
+        """`says`: what its first line has, and in it the port."""
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True)
         line = self.process.stdout.readline()
         found = re.search(says, line)
         if not found:
-            self.end()
-            raise AssertionError(f"{arguments}: {line}")
+            self.process.kill()
+            raise AssertionError(f"{arguments}: {line}{self.process.communicate()[0]}")
         self.port = int(found.group(1))
         self.url = f"http://127.0.0.1:{self.port}/"
 
     def end(self):
-        """Ends it as a person would. Returns its exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+        """Ends it as a person would. It must end well, and has nothing to complain about."""
+        if self.process.stdout.closed:
+            return  # it has ended before
+        self.process.send_signal(signal.SIGTERM)
         try:
             said = self.process.communicate(timeout=PATIENCE)[0]
         except subprocess.TimeoutExpired:
             self.process.kill()
             said = self.process.communicate()[0] + " (killed: it did not end)"
-        if said:
-            print(f"{self.process.args[0]}: {said}")
-        return self.process.returncode
+        assert self.process.returncode == 0 and not said, f"{self.process.args}: {self.process.returncode}: {said}"
 
     def ask(self, path="/", headers=None, times=1):
         """Asks for a path so many times on one connection. Returns the last status and body."""
@@ -105,8 +120,9 @@ class Ground:
         return self
 
     def __exit__(self, kind, value, traceback):
-        for server in self.servers:
-            server.end()
+        with contextlib.ExitStack() as all_of_them:
+            for server in self.servers:
+                all_of_them.callback(server.end)
 
     def start(self, arguments, says):
         arguments[0] = os.path.join(self.build, arguments[0])
