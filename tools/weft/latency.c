@@ -18,7 +18,7 @@ static double at(const uint64_t counts[], uint64_t count, double part)
     return -1;
 }
 
-struct latency latency_between(const uint64_t before[], const uint64_t after[])
+struct latency latency_between(const uint64_t before[WEFT_HTTP_LATENCIES], const uint64_t after[WEFT_HTTP_LATENCIES])
 {
     uint64_t counts[WEFT_HTTP_LATENCIES];
     struct latency l = {.count = 0};

@@ -17,7 +17,7 @@ size_t page_size(void)
     return (size_t)(tool_page_end - tool_page);
 }
 
-bool page_nonce(char nonce[])
+bool page_nonce(char nonce[PAGE_NONCE + 1])
 {
     unsigned char bytes[PAGE_NONCE / 2];
     if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != (ssize_t)sizeof bytes)
@@ -27,7 +27,7 @@ bool page_nonce(char nonce[])
     return true;
 }
 
-void page_write(char *to, const char nonce[])
+void page_write(char *to, const char nonce[PAGE_NONCE + 1])
 {
     const char *end = to + page_size();
     memcpy(to, tool_page, page_size());

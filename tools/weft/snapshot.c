@@ -76,8 +76,8 @@ char *snapshot_text(const struct figures *before, const struct figures *now)
     FILE *to = open_memstream(&text, &size);
     if (!to)
         return NULL;
-    fprintf(to, "{\"version\":\"%s\",\"pid\":%d,\"time\":%" PRId64 ",\"uptime\":%.1f,\"driver\":\"%s\",", weft_version(),
-            (int)getpid(), now->clock_ms,
+    fprintf(to, "{\"version\":\"%s\",\"pid\":%d,\"time\":%" PRId64 ",\"uptime\":%.1f,\"driver\":\"%s\",",
+            weft_version(), (int)getpid(), now->clock_ms,
             (double)(now->at.ns - weft_sched_born(weft_sched_current()).ns) / (double)WEFT_SEC, weft_io_backend());
     print_workers(to, before, now);
     print_fibers(to, before, now);

@@ -16,9 +16,9 @@ struct point {
     double p50, p99; /* us; negative: there were no requests */
     unsigned connections;
     size_t fibers;
-    double memory;    /* bytes */
-    double in, out;   /* bytes a second */
-    float loads[];    /* of each worker, from 0 to 1 */
+    double memory;  /* bytes */
+    double in, out; /* bytes a second */
+    float loads[];  /* of each worker, from 0 to 1 */
 };
 
 /** Fills a point that has room for the load of each worker. */
