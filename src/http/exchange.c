@@ -127,14 +127,28 @@ static int status_of(int error)
     }
 }
 
+/* Allow, for a handler that has refused the method of its request. */
+static int add_other_methods(weft_exchange *x)
+{
+    const struct wh_head *head = &x->head;
+    char *room = weft_http_alloc(x, head->path.size + 1 + WH_PARAMS);
+    const char *allow = !room
+                            ? NULL
+                            : wh_routes_others(x->c->h->routes, x->bytes + head->method_text.at, head->method_text.size,
+                                               x->bytes + head->path.at, head->path.size, head->has_percent, room);
+    return allow ? weft_http_add_header(x, "Allow", allow) : -ENOMEM;
+}
+
 void wh_exchange_answer(weft_exchange *x, int status)
 {
-    const char *reason = weft_http_reason(status);
     char body[64];
     if (x->answer != WH_NO_ANSWER)
         return;
     x->added_size = 0; /* what the handler has added was for another answer */
     x->has_own_length = false;
+    if (status == 405 && add_other_methods(x) != 0)
+        status = 503;
+    const char *reason = weft_http_reason(status);
     if (status == 204) {
         weft_http_reply(x, status, NULL, NULL, 0);
         return;
