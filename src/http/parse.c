@@ -301,11 +301,17 @@ __attribute__((noinline)) static int note_connection(struct wh_head *head, const
     return 1;
 }
 
+/* Expect: a list, of which some elements may be empty. */
 static int note_expect(struct wh_head *head, const char *p, const char *end)
 {
-    if (!WH_IS_WORD(p, (size_t)(end - p), "100-continue"))
-        return -417;
-    head->expects_continue = head->minor == 1;
+    const char *from, *to;
+    while (next_element(&p, end, &from, &to)) {
+        if (from == to)
+            continue;
+        if (!WH_IS_WORD(from, (size_t)(to - from), "100-continue"))
+            return -417;
+        head->expects_continue = head->minor == 1;
+    }
     return 1;
 }
 
