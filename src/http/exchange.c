@@ -182,8 +182,9 @@ static int run_route(weft_exchange *x)
 static int complete(weft_exchange *x, int rc)
 {
     if (rc < 0) {
+        bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
         if (x->answer == WH_NO_ANSWER)
-            wh_exchange_answer(x, status_of(rc));
+            wh_exchange_answer(x, is_short ? 400 : status_of(rc));
         else if (x->answer == WH_BEGUN)
             x->answer = WH_CUT;
         return rc;
@@ -214,8 +215,10 @@ static int find_any_route(weft_exchange *x)
     const struct wh_head *head = &x->head;
     const char *path = head->path.size > 0 ? x->bytes + head->path.at : "/";
     size_t path_size = head->path.size > 0 ? head->path.size : 1;
-    if (head->form == WH_AUTHORITY_FORM) /* CONNECT */
+    if (head->form == WH_AUTHORITY_FORM) { /* CONNECT: what follows may be meant for the tunnel, and is no request */
+        x->keeps = false;
         return 501;
+    }
     char *room = weft_http_alloc(x, path_size + 1 + WH_PARAMS);
     if (!room)
         return 503;
