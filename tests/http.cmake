@@ -39,3 +39,32 @@ function(weft_served_test name)
 endfunction()
 
 weft_served_test(keep)
+
+# What RFC 9110 and 9112 require, row by row, and odd requests, against the server of tests/http. The document is made of both
+# (docs/http-conformance.md).
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_executable(test_http_server http/server.c)
+  target_compile_definitions(test_http_server PRIVATE _GNU_SOURCE)
+  target_link_libraries(test_http_server PRIVATE weft_http_static)
+  weft_warnings(test_http_server)
+  set(runner ${CMAKE_CROSSCOMPILING_EMULATOR})
+  if(WEFT_VALGRIND)
+    set(runner ${VALGRIND} --quiet --fair-sched=try --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite
+      --suppressions=${CMAKE_CURRENT_SOURCE_DIR}/valgrind.supp)
+  endif()
+  foreach(driver epoll uring)
+    if(driver STREQUAL "uring" AND (NOT weft_uring OR WEFT_VALGRIND))
+      continue()
+    endif()
+    foreach(test must odd)
+      add_test(NAME http/${test}-${driver} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/http/${test}.py
+        ${runner} $<TARGET_FILE:test_http_server>)
+      set_tests_properties(http/${test}-${driver} PROPERTIES TIMEOUT 300 LABELS http ENVIRONMENT "WEFT_IO=${driver}")
+    endforeach()
+  endforeach()
+  add_test(NAME http/document COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/http/document.py --check)
+  set_tests_properties(http/document PROPERTIES TIMEOUT 60 LABELS http)
+else()
+  message(STATUS "no python3: the conformance of the HTTP server is not tested")
+endif()
