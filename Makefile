@@ -26,7 +26,7 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/test quick
 
 test-full: ## the tests in all other builds (clang, other processors, valgrind), and what must hold under the hooks
-	@tools/setup run test full mutants hooks clients browser
+	@tools/setup run test full mutants hooks clients browser http
 	@tools/test full
 
 test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded

@@ -28,8 +28,9 @@
  *
  * Handlers. A handler answers by weft_http_reply, or by weft_http_begin, weft_http_write and weft_http_end. It returns
  * 0, or a negative errno. If a handler fails before its answer has begun, the server answers for it: 404 for -ENOENT,
- * 403 for -EACCES and -EPERM, 400 for -EINVAL and -EBADMSG, 405 for -EOPNOTSUPP, 408 for -ETIMEDOUT, 413 for -EFBIG,
- * 503 for -EAGAIN and -EBUSY, 504 for -ETIME, and 500 for every other code. If a handler fails after its answer has
+ * 403 for -EACCES and -EPERM, 400 for -EINVAL and -EBADMSG, 405 for -EOPNOTSUPP (Allow names the other methods that
+ * routes of the path have), 408 for -ETIMEDOUT, 413 for -EFBIG, 503 for -EAGAIN and -EBUSY, 504 for -ETIME, and 500 for
+ * every other code. If a handler fails after its answer has
  * begun, the server cuts the connection, so the client can tell that the answer is not complete. A handler that
  * returns 0 without an answer gives 204. An answer of weft_http_begin that was not ended is ended.
  *
@@ -510,8 +511,9 @@ WEFT_API int weft_http_add_header(weft_exchange *x, const char *name, const char
  * Answers with a whole body. `type` (may be NULL) is the value of Content-Type. For HEAD, 204 and 304 the body is not
  * sent. A large body goes out without being copied.
  *
- * Returns: 0, -EINVAL a status outside 200 to 599, or a malformed type, or a Content-Length that was added and differs;
- *          -EALREADY the answer has begun, or a negative errno of the write: the connection is not kept
+ * Returns: 0, -EINVAL a status outside 200 to 599, or 426 (the server has no protocol to upgrade to), or a malformed
+ *          type, or a Content-Length that was added and differs; -EALREADY the answer has begun, or a negative errno of
+ *          the write: the connection is not kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -532,7 +534,7 @@ WEFT_API int weft_http_redirect(weft_exchange *x, int status, const char *locati
  * Begins an answer whose body follows in parts. Without a Content-Length the body goes out in chunks; to an HTTP/1.0
  * client it ends with the connection. The head goes out with the first flush.
  *
- * Returns: 0, -EINVAL a status outside 200 to 599, -EALREADY the answer has begun, or a negative errno of a write
+ * Returns: 0, -EINVAL a status as for weft_http_reply, -EALREADY the answer has begun, or a negative errno of a write
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing

@@ -127,14 +127,28 @@ static int status_of(int error)
     }
 }
 
+/* Allow, for a handler that has refused the method of its request. */
+static int add_other_methods(weft_exchange *x)
+{
+    const struct wh_head *head = &x->head;
+    char *room = weft_http_alloc(x, head->path.size + 1 + WH_PARAMS);
+    const char *allow = !room
+                            ? NULL
+                            : wh_routes_others(x->c->h->routes, x->bytes + head->method_text.at, head->method_text.size,
+                                               x->bytes + head->path.at, head->path.size, head->has_percent, room);
+    return allow ? weft_http_add_header(x, "Allow", allow) : -ENOMEM;
+}
+
 void wh_exchange_answer(weft_exchange *x, int status)
 {
-    const char *reason = weft_http_reason(status);
     char body[64];
     if (x->answer != WH_NO_ANSWER)
         return;
     x->added_size = 0; /* what the handler has added was for another answer */
     x->has_own_length = false;
+    if (status == 405 && add_other_methods(x) != 0)
+        status = 503;
+    const char *reason = weft_http_reason(status);
     if (status == 204) {
         weft_http_reply(x, status, NULL, NULL, 0);
         return;
@@ -168,8 +182,9 @@ static int run_route(weft_exchange *x)
 static int complete(weft_exchange *x, int rc)
 {
     if (rc < 0) {
+        bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
         if (x->answer == WH_NO_ANSWER)
-            wh_exchange_answer(x, status_of(rc));
+            wh_exchange_answer(x, is_short ? 400 : status_of(rc));
         else if (x->answer == WH_BEGUN)
             x->answer = WH_CUT;
         return rc;
@@ -200,8 +215,10 @@ static int find_any_route(weft_exchange *x)
     const struct wh_head *head = &x->head;
     const char *path = head->path.size > 0 ? x->bytes + head->path.at : "/";
     size_t path_size = head->path.size > 0 ? head->path.size : 1;
-    if (head->form == WH_AUTHORITY_FORM) /* CONNECT */
+    if (head->form == WH_AUTHORITY_FORM) { /* CONNECT: what follows may be meant for the tunnel, and is no request */
+        x->keeps = false;
         return 501;
+    }
     char *room = weft_http_alloc(x, path_size + 1 + WH_PARAMS);
     if (!room)
         return 503;

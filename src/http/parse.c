@@ -105,9 +105,9 @@ static inline int parse_version(struct wh_head *head, const char *p, const char 
     return 1;
 }
 
-/* The target, from p to `end`; its path ends at path_end. Returns false if it is malformed. */
-static inline bool split_target(struct wh_head *head, const char *bytes, const char *p, const char *path_end,
-                                const char *end)
+/* The target, from p to `end`; its path ends at path_end. Returns 1, or minus a status. */
+static inline int split_target(struct wh_head *head, const char *bytes, const char *p, const char *path_end,
+                               const char *end)
 {
     head->target = wh_slice_of(bytes, p, end);
     if (path_end < end) {
@@ -118,7 +118,7 @@ static inline bool split_target(struct wh_head *head, const char *bytes, const c
         return wh_split_other_form(head, bytes, p, path_end, end);
     head->form = WH_ORIGIN_FORM;
     head->path = wh_slice_of(bytes, p, path_end);
-    return true;
+    return 1;
 }
 
 /* The target and what is behind it. */
@@ -140,8 +140,9 @@ static int parse_target(struct wh_head *head, const char *bytes, const char *p, 
         return rc;
     head->has_percent = marks.has_percent;
     head->has_dot = marks.has_dot;
-    if (!split_target(head, bytes, p, path_end, target_end))
-        return BAD;
+    rc = split_target(head, bytes, p, path_end, target_end);
+    if (rc <= 0)
+        return rc;
     head->line = (uint32_t)(next - bytes);
     head->saw |= SAW_REQUEST_LINE;
     return 1;
@@ -300,11 +301,17 @@ __attribute__((noinline)) static int note_connection(struct wh_head *head, const
     return 1;
 }
 
+/* Expect: a list, of which some elements may be empty. */
 static int note_expect(struct wh_head *head, const char *p, const char *end)
 {
-    if (!WH_IS_WORD(p, (size_t)(end - p), "100-continue"))
-        return -417;
-    head->expects_continue = head->minor == 1;
+    const char *from, *to;
+    while (next_element(&p, end, &from, &to)) {
+        if (from == to)
+            continue;
+        if (!WH_IS_WORD(from, (size_t)(to - from), "100-continue"))
+            return -417;
+        head->expects_continue = head->minor == 1;
+    }
     return 1;
 }
 

@@ -125,9 +125,10 @@ static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
  * same head.
  *
  * Returns the bytes of the head, its empty line included; 0: more bytes are needed; or minus the status of the answer:
- * -400 malformed, -414 the request line alone is beyond most_bytes, -417 an Expect that is not 100-continue, -431 too many
- * bytes or fields, -501 a method of more than 32 bytes or another transfer coding than chunked, -505 another version than
- * 1.0 or 1.1. After a negative number the head must not be parsed further.
+ * -400 malformed, -414 the request line alone is beyond most_bytes, -417 an Expect that is not 100-continue, -421 an
+ * absolute form of the scheme https, -431 too many bytes or fields, -501 a method of more than 32 bytes or another
+ * transfer coding than chunked, -505 another version than 1.0 or 1.1. After a negative number the head must not be parsed
+ * further.
  */
 int wh_parse_head(struct wh_head *head, const char *bytes, size_t size);
 

@@ -224,12 +224,12 @@ __attribute__((always_inline)) static inline int put_head(weft_exchange *x, cons
     return 0;
 }
 
-/* What every answer begins with. 0, or why it cannot begin. */
+/* What every answer begins with. 0, or why it cannot begin. A 426 would have to name a protocol to upgrade to. */
 static inline int begin(weft_exchange *x, int status)
 {
     if (x->answer != WH_NO_ANSWER)
         return -EALREADY;
-    if (status < 200 || status > 599)
+    if (status < 200 || status > 599 || status == 426)
         return -EINVAL;
     x->status = status;
     x->sends_nothing = x->is_head || is_bodiless(status);
@@ -303,8 +303,10 @@ int weft_http_begin(weft_exchange *x, int status)
     int rc = begin(x, status);
     if (rc != 0)
         return rc;
-    if (x->has_own_length && status != 204) {
-        frame = (struct frame){LENGTH_FRAME, status == 205 ? 0 : x->length};
+    if (status == 205) { /* it has no content, but is not ended by its head: its length must be told */
+        frame.kind = LENGTH_FRAME;
+    } else if (x->has_own_length && status != 204) {
+        frame = (struct frame){LENGTH_FRAME, x->length};
         x->has_length = !x->sends_nothing;
         x->length_left = x->length;
     } else if (!x->sends_nothing && x->head.minor > 0) {

@@ -353,6 +353,8 @@ int wh_routes_add(struct wh_routes *r, const char *pattern, weft_handler *fn, vo
 
 /* ---- searches ------------------------------------------------------------------------------------------------ */
 
+enum { NO_METHOD = WH_METHODS + 1 }; /* no route is of it */
+
 struct search {
     const char *text; /* the path behind its first slash */
     size_t size;
@@ -523,16 +525,21 @@ bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const ch
     return true;
 }
 
+static void begin_search(struct search *s, unsigned method, const char *path, size_t path_size)
+{
+    s->method = method;
+    s->allowed = 0;
+    s->is_automatic_head = false;
+    s->separator = '/';
+    s->text = path_size > 0 ? path + 1 : path;
+    s->size = path_size > 0 ? path_size - 1 : 0;
+}
+
 int wh_routes_find(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
                    size_t path_size, bool has_percent, char *room, struct wh_match *out)
 {
     struct search s;
-    s.method = wh_methods_find(&r->methods, method, method_size);
-    s.allowed = 0;
-    s.is_automatic_head = false;
-    s.separator = '/';
-    s.text = path_size > 0 ? path + 1 : path;
-    s.size = path_size > 0 ? path_size - 1 : 0;
+    begin_search(&s, wh_methods_find(&r->methods, method, method_size), path, path_size);
     out->fn = NULL;
     out->arg = NULL;
     out->allow = NULL;
@@ -550,4 +557,19 @@ int wh_routes_find(const struct wh_routes *r, const char *method, size_t method_
     if (!has_percent && has_dots(&s))
         return 400;
     return not_found(r, &s, out);
+}
+
+const char *wh_routes_others(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
+                             size_t path_size, bool has_percent, char *room)
+{
+    struct search s;
+    unsigned refused = wh_methods_find(&r->methods, method, method_size);
+    begin_search(&s, NO_METHOD, path, path_size);
+    if (!has_percent || decode_path(&s, room))
+        walk(&s, r->root, 0, 0); /* finds no route but one of all methods, and collects what the others allow */
+    if (refused < WH_METHODS)
+        s.allowed &= ~wh_method_bit(refused);
+    if (refused == WH_GET_NUMBER)
+        s.allowed &= ~wh_method_bit(WH_HEAD_NUMBER);
+    return wh_methods_allow(&r->methods, s.allowed);
 }

@@ -72,4 +72,11 @@ bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const ch
 int wh_routes_find(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
                    size_t path_size, bool has_percent, char *room, struct wh_match *out);
 
+/*
+ * The value of Allow for a request whose handler has refused its method: the other methods that routes of the path have.
+ * It may be empty. The arguments are those of wh_routes_find. NULL: no memory.
+ */
+const char *wh_routes_others(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
+                             size_t path_size, bool has_percent, char *room);
+
 #endif

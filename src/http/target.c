@@ -11,7 +11,7 @@
 
 #include "http/field.h"
 
-enum { PORT_DIGITS = 5 };
+enum { BAD = -400, MISDIRECTED = -421, PORT_DIGITS = 5 };
 
 /* True for an IPv6 address, without its brackets. */
 static bool is_ipv6(const char *text, size_t size)
@@ -54,43 +54,46 @@ bool wh_is_host(const char *p, const char *end, int *port)
     return number <= 65535;
 }
 
-/* Absolute form: http or https, an authority without user information, and perhaps a path. */
-static bool split_absolute_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end)
+/* Absolute form: http, an authority without user information, and perhaps a path. */
+static int split_absolute_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end)
 {
     const char *colon = wh_skip(p, path_end, WH_TOKEN);
     size_t scheme = (size_t)(colon - p);
-    if (!WH_IS_WORD(p, scheme, "http") && !WH_IS_WORD(p, scheme, "https"))
-        return false;
+    bool is_secure = WH_IS_WORD(p, scheme, "https");
+    if (!is_secure && !WH_IS_WORD(p, scheme, "http"))
+        return BAD;
     if (path_end - colon < 3 || memcmp(colon, "://", 3) != 0)
-        return false;
+        return BAD;
     const char *host = colon + 3;
     const char *slash = memchr(host, '/', (size_t)(path_end - host));
     if (!slash)
         slash = path_end;
     int port;
     if (!wh_is_host(host, slash, &port))
-        return false;
+        return BAD;
+    if (is_secure)
+        return MISDIRECTED;
     head->form = WH_ABSOLUTE_FORM;
     head->host = wh_slice_of(bytes, host, slash);
     head->path = wh_slice_of(bytes, slash, path_end);
-    return true;
+    return 1;
 }
 
-bool wh_split_other_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end, const char *end)
+int wh_split_other_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end, const char *end)
 {
     int port;
     if (head->method == WH_CONNECT) {
         if (path_end != end || !wh_is_host(p, end, &port) || port <= 0)
-            return false;
+            return BAD;
         head->form = WH_AUTHORITY_FORM;
         head->host = wh_slice_of(bytes, p, end);
         head->path = wh_slice_of(bytes, end, end);
-        return true;
+        return 1;
     }
     if (end - p == 1 && *p == '*') {
         head->form = WH_ASTERISK_FORM;
         head->path = wh_slice_of(bytes, p, end);
-        return head->method == WH_OPTIONS;
+        return head->method == WH_OPTIONS ? 1 : BAD;
     }
     return split_absolute_form(head, bytes, p, path_end);
 }

@@ -14,8 +14,9 @@ static inline struct wh_slice wh_slice_of(const char *bytes, const char *from, c
 /* True for uri-host [ ":" port ] from p to `end`. *port: -1 if there is none, or if it is empty. */
 bool wh_is_host(const char *p, const char *end, int *port);
 
-/* Finds the parts of a target from p to `end` that is not in origin form; its path ends at path_end. Returns false if it is
- * malformed, or has not the form that the method needs. */
-bool wh_split_other_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end, const char *end);
+/* Finds the parts of a target from p to `end` that is not in origin form; its path ends at path_end. Returns 1; -400 if it
+ * is malformed, or has not the form that the method needs; or -421 if its scheme is https, on a connection that is not
+ * secured (RFC 9110, 7.4). */
+int wh_split_other_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end, const char *end);
 
 #endif

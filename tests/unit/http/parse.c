@@ -247,14 +247,17 @@ TEST(an_absolute_form_names_the_host)
     CHECK_STR(text_of(&p, p.head.host), "example.org:80");
     CHECK_STR(text_of(&p, p.head.path), "/a");
     CHECK_STR(text_of(&p, p.head.query), "b");
-    ACCEPT(p, "OPTIONS HTTPS://[::1] HTTP/1.1\r\nHost:\r\n\r\n");
+    ACCEPT(p, "OPTIONS HTTP://[::1] HTTP/1.1\r\nHost:\r\n\r\n");
     CHECK_STR(text_of(&p, p.head.host), "[::1]");
     CHECK_INT(p.head.path.size, ==, 0);
     ACCEPT(p, "GET http://a?b HTTP/1.0\r\n\r\n");
     CHECK_INT(p.head.path.size, ==, 0);
     CHECK_STR(text_of(&p, p.head.query), "b");
     static const struct row rows[] = {
-        ROW(-400, "GET http://a/ HTTP/1.1\r\n\r\n"), /* Host must be there all the same */
+        ROW(-400, "GET http://a/ HTTP/1.1\r\n\r\n"),       /* Host must be there all the same */
+        ROW(-421, "GET https://a/ HTTP/1.1\r\n" H "\r\n"), /* this connection is not secured */
+        ROW(-421, "GET HTTPS://a:443 HTTP/1.1\r\n" H "\r\n"),
+        ROW(-400, "GET https:/// HTTP/1.1\r\n" H "\r\n"),
         ROW(-400, "GET http://a/ HTTP/1.1\r\nHost: a b\r\n\r\n"),
         ROW(-400, "GET http:/// HTTP/1.1\r\n" H "\r\n"),
         ROW(-400, "GET http:// HTTP/1.1\r\n" H "\r\n"),

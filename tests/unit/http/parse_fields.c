@@ -327,7 +327,9 @@ TEST(an_expectation_is_100_continue)
     CHECK(!p.head.expects_continue);
     static const struct row rows[] = {
         ROW(-417, POST "Expect: 200-ok\r\n\r\n"),
-        ROW(-417, POST "Expect:\r\n\r\n"),
+        ROW(WHOLE, POST "Expect:\r\n\r\n"), /* a list without elements */
+        ROW(WHOLE, POST "Expect: , 100-continue,\r\n\r\n"),
+        ROW(-417, POST "Expect: ,x\r\n\r\n"),
         ROW(-417, POST "Expect: 100-continue, x\r\n\r\n"),
         ROW(-417, POST "Expect: 100-continue;x=y\r\n\r\n"),
         ROW(-417, POST "Expect: 100-continu\r\n\r\n"),

@@ -331,6 +331,28 @@ TEST(a_method_that_no_route_of_the_path_has_is_405_with_the_union)
     wh_routes_free(r);
 }
 
+static const char *others(const struct wh_routes *r, const char *method, const char *path)
+{
+    return wh_routes_others(r, method, strlen(method), path, strlen(path), strchr(path, '%') != NULL, room);
+}
+
+TEST(the_others_of_a_method_that_was_refused_are_those_of_its_path)
+{
+    struct wh_routes *r = wh_routes_new();
+    add(r, "GET /a/b");
+    add(r, "PUT /a/{x}");
+    add(r, "POST /c");
+    add(r, "/all");
+    CHECK_STR(others(r, "GET", "/a/b"),
+              "OPTIONS, PUT"); /* the GET route answers HEAD too, so HEAD is refused as well */
+    CHECK_STR(others(r, "PUT", "/a/b"), "GET, HEAD, OPTIONS");
+    CHECK_STR(others(r, "PUT", "/%61/b"), "GET, HEAD, OPTIONS");
+    CHECK_STR(others(r, "POST", "/c"), "OPTIONS");
+    CHECK_STR(others(r, "GET", "/all"), ""); /* only the handler knows */
+    CHECK_STR(others(r, "GET", "/none"), "");
+    wh_routes_free(r);
+}
+
 TEST(methods_that_are_not_known_are_501_and_cases_differ)
 {
     struct wh_routes *r = wh_routes_new();
@@ -433,6 +455,7 @@ TESTS(route, malformed_patterns_are_einval, patterns_may_have_up_to_16_parameter
       a_search_goes_back_where_a_literal_branch_fails, a_trailing_slash_makes_another_path,
       an_empty_segment_matches_nothing_but_the_rest, segments_are_decoded_once_before_they_are_compared,
       dot_segments_and_malformed_percents_are_400_in_every_encoding, get_answers_head_and_options_unless_a_route_does,
-      a_method_that_no_route_of_the_path_has_is_405_with_the_union, methods_that_are_not_known_are_501_and_cases_differ,
-      the_asterisk_is_the_path_of_all_methods, values_of_the_longest_paths_fit_their_room,
-      threads_that_search_at_once_may_all_make_the_same_union)
+      a_method_that_no_route_of_the_path_has_is_405_with_the_union,
+      the_others_of_a_method_that_was_refused_are_those_of_its_path,
+      methods_that_are_not_known_are_501_and_cases_differ, the_asterisk_is_the_path_of_all_methods,
+      values_of_the_longest_paths_fit_their_room, threads_that_search_at_once_may_all_make_the_same_union)
