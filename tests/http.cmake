@@ -38,3 +38,6 @@ function(weft_served_test name)
 endfunction()
 
 weft_served_test(keep)
+weft_served_test(files_escape)
+weft_served_test(files_get)
+weft_served_test(files_conditional)
