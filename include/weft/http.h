@@ -161,9 +161,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
 
 /**
  * In middleware: runs the next middleware, or the route's handler. Answers for a handler that has failed before its
- * answer began. So after this call weft_http_status is what the client gets, unless the answer was cut.
+ * answer began: fields that were added before this call stay in that answer, and those that the handler has added do not.
+ * So after this call weft_http_status is what the client gets, unless the answer was cut.
  *
- * Returns: what the handler has returned
+ * Returns: what the handler has returned; where the server itself answers (404 and so on): as weft_http_reply
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing
