@@ -187,8 +187,8 @@ WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
  * written as \xHH, and a quote or backslash after a backslash. A request line that is too long for a line of 2 KiB is cut,
  * and "..." follows. Lines are collected, and written at least once a second and when the server is freed. The file may
  * be a pipe or a terminal; a pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as
- * fast as they come, lines are dropped, and a line says how many. Call it before weft_http_use of other middleware, so
- * that all requests are logged.
+ * fast as they come, lines are dropped, and a line says how many. All requests are logged, also those that were malformed
+ * ("-") and those that middleware has answered. Connections above a limit are not.
  *
  * Returns: 0, -EINVAL no h, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread

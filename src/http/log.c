@@ -30,19 +30,19 @@ enum {
 #define SHIELD (30 * WEFT_SEC)
 
 struct wh_log {
-    int fd;                  /* const */
-    atomic_uint lock;        /* 1: held, for the copy of a line. Not a byte: riscv64 would need libatomic to exchange it */
-    char *collected;         /* guarded by: lock */
-    size_t used;             /* of `collected`. guarded by: lock */
-    uint64_t dropped;        /* lines that no line has told of. guarded by: lock */
-    char *spare;             /* owner: the writer, or wh_log_free */
-    char note[96];           /* owner: the writer, or wh_log_free */
-    bool is_torn;            /* the file ends inside a line. owner: the writer, or wh_log_free */
-    weft_event filled;       /* the first line has come, or the writer is to stop */
-    weft_event urgent;       /* URGENT bytes are there, or the writer is to stop */
-    weft_mutex life;         /* for starts and stops */
-    unsigned users;          /* starts without their stops. guarded by: life */
-    weft_fiber *writer;      /* guarded by: life */
+    int fd;             /* const */
+    atomic_uint lock;   /* 1: held, for the copy of a line. Not a byte: riscv64 would need libatomic to exchange it */
+    char *collected;    /* guarded by: lock */
+    size_t used;        /* of `collected`. guarded by: lock */
+    uint64_t dropped;   /* lines that no line has told of. guarded by: lock */
+    char *spare;        /* owner: the writer, or wh_log_free */
+    char note[96];      /* owner: the writer, or wh_log_free */
+    bool is_torn;       /* the file ends inside a line. owner: the writer, or wh_log_free */
+    weft_event filled;  /* the first line has come, or the writer is to stop */
+    weft_event urgent;  /* URGENT bytes are there, or the writer is to stop */
+    weft_mutex life;    /* for starts and stops */
+    unsigned users;     /* starts without their stops. guarded by: life */
+    weft_fiber *writer; /* guarded by: life */
     atomic_bool is_stopping; /* set before the events; the writer resets these, then looks */
 };
 
@@ -126,9 +126,10 @@ void wh_log_request(struct wh_log *log, weft_exchange *x, int status, uint64_t b
                   });
 }
 
-void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status)
+void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status, uint64_t bytes)
 {
-    add_line(log, &(struct wh_log_line){.peer = peer, .peer_size = size, .second = this_second(), .status = status});
+    add_line(log, &(struct wh_log_line){
+                      .peer = peer, .peer_size = size, .second = this_second(), .status = status, .bytes = bytes});
 }
 
 /* ---- the writer ---------------------------------------------------------------------------------------------- */
