@@ -81,7 +81,8 @@ enum {
  */
 typedef struct weft_http_opts {
     size_t size;              /* sizeof(weft_http_opts); 0 means the first release's size */
-    const char *server;       /* the value of the field Server, copied; default: there is no such field */
+    const char *server;       /* the value of the field Server, copied, at most 256 bytes; default: there is no such
+                               * field */
     size_t head_bytes;        /* the most bytes of a head (request line and fields), else 431 (a target that is too
                                * long: 414); default 16 KiB, at least 256, at most 1 MiB */
     unsigned head_fields;     /* the most fields of a head, else 431; default 100, at most 10,000 */
@@ -140,8 +141,8 @@ WEFT_API int weft_http_free(weft_http *h);
  * If no route has the path, the server answers 404. If routes have the path and none has the method, it answers 405 with
  * Allow; a GET route also answers HEAD (the server leaves out the body), and OPTIONS if no route does.
  *
- * Returns: 0, -EINVAL no h, no fn, or a malformed pattern, -EEXIST there is such a route, -EBUSY the server is serving,
- *          -ENOMEM
+ * Returns: 0, -EINVAL no h, no fn, a malformed pattern, or a 65th method, -EEXIST there is such a route, -EBUSY the
+ *          server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; the pattern is copied, `arg` must live as long as h
@@ -238,7 +239,8 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
  * The call sets TCP_NODELAY on the listener, which its connections inherit.
  *
  * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL no h,
- *          -ESHUTDOWN weft_http_stop was called before, -EBADF and other negative errnos as weft_serve
+ *          -ESHUTDOWN weft_http_stop was called before, -EBUSY the connections of earlier calls run on another
+ *          scheduler, -EBADF, -ENOMEM and other negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener
