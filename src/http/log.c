@@ -46,7 +46,7 @@ struct wh_log {
     atomic_bool is_stopping; /* set before the events; the writer resets these, then looks */
 };
 
-/* A mutex of the C library may be hooked, and then lets other fibers run. */
+/* Spins. A mutex of the C library may be hooked, and would then let other fibers run. */
 static void lock(struct wh_log *log)
 {
     for (unsigned tries = 0; atomic_exchange_explicit(&log->lock, 1, memory_order_acquire); tries++) {
