@@ -3,6 +3,7 @@
  * served: other kinds of files, and those that may not be read.
  */
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
@@ -214,6 +215,32 @@ TEST(a_redirect_never_leads_to_another_host)
     }
 }
 
+TEST(folders_have_prefixes_of_their_own_and_routes_go_first)
+{
+    struct site site;
+    ground_begin(&site.g);
+    make_plain(&site.g);
+    served_make(&site.s, NULL, (struct served_route[]){{"GET /s/file.txt", says_hello, NULL}, {0}});
+    CHECK_INT(weft_http_files(site.s.h, "/s/", absolute(&site.g, "site"), NULL), ==, 0);
+    weft_files_opts lists = {.size = sizeof lists, .list = true};
+    CHECK_INT(weft_http_files(site.s.h, "/s/bare/", absolute(&site.g, "site/bare"), &lists), ==, 0);
+    served_start(&site.s, 1);
+    GIVES(&site, "/s/", 200, "<p>index");
+    GIVES(&site, "/s/a/", 200, "<p>a");
+    GIVES(&site, "/s/file.txt", 200, "hello\n");
+    GIVES(&site, "/s/bare/other.html", 200, "<p>other");
+    GIVES(&site, "/s/bare/", 200, NULL);
+    GIVES(&site, "/s/bare/../file.txt", 400, NULL);
+    GIVES(&site, "/s/bare", 301, NULL);
+    SAYS(&site, "GET", "/s/a?b", "", "Location", "/s/a/?b");
+    GIVES(&site, "/s", 404, NULL);
+    GIVES(&site, "/sa", 404, NULL);
+    GIVES(&site, "/", 404, NULL);
+    GIVES(&site, "/s//", 404, NULL);
+    GIVES(&site, "//s/", 404, NULL);
+    site_end(&site);
+}
+
 /* ---- what is not served ---- */
 
 TEST(hidden_files_are_404_unless_asked_for)
@@ -302,10 +329,42 @@ TEST(a_folder_that_is_removed_meanwhile_has_no_files)
     }
 }
 
+/* The next descriptor that is opened is this one. */
+static rlim_t lowest_descriptor(void)
+{
+    int fd = dup(STDOUT_FILENO);
+    close(fd);
+    return (rlim_t)fd;
+}
+
+TEST(without_descriptors_a_file_is_503_and_later_served)
+{
+    for (int way = 0; way < SITE_WAYS; way++) {
+        struct site site;
+        struct client c;
+        struct rlimit all, few;
+        site_begin(&site, make_plain, NULL, way);
+        client_open(&c, site.s.port);
+        client_say(&c, "GET /file.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_expect_body(&c, 200, "text");
+        CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), ==, 0);
+        few = (struct rlimit){lowest_descriptor(), all.rlim_max};
+        CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), ==, 0);
+        client_say(&c, "GET /file.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_expect_body(&c, 503, NULL);
+        CHECK_INT(setrlimit(RLIMIT_NOFILE, &all), ==, 0);
+        client_say(&c, "GET /file.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_expect_body(&c, 200, "text");
+        client_close(&c);
+        site_end(&site);
+    }
+}
+
 TESTS(files_get, a_file_has_its_type_length_and_validators, an_empty_file_is_an_empty_answer,
       head_has_the_fields_of_get_and_no_body, a_connection_is_kept_over_heads_and_files_of_all_sizes,
       other_methods_are_405_with_allow, max_age_becomes_cache_control, a_folder_answers_with_its_index,
       the_index_may_have_another_name, a_folder_without_its_slash_redirects_on_this_host,
       a_redirect_never_leads_to_another_host, hidden_files_are_404_unless_asked_for,
       fifos_sockets_and_devices_are_404_and_do_not_block, what_may_not_be_read_is_403,
-      a_folder_that_is_removed_meanwhile_has_no_files)
+      a_folder_that_is_removed_meanwhile_has_no_files, folders_have_prefixes_of_their_own_and_routes_go_first,
+      without_descriptors_a_file_is_503_and_later_served)
