@@ -287,7 +287,7 @@ static void empty(int fd, size_t size)
 static void wait_line(int fd)
 {
     char byte = 0;
-    while (byte != '\n' && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 30000) == 1)
+    while (byte != '\n' && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 15000) == 1)
         CHECK_INT(read(fd, &byte, 1), ==, 1);
     CHECK_INT(byte, ==, '\n');
 }

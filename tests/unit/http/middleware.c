@@ -2,6 +2,7 @@
  * Middleware: its order, what it may do before and after weft_http_next, and weft_http_give_id.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@
 
 /* What ran, in order. Only the server's worker writes it, and the test reads it once the answer is there. */
 static char trace[200];
-static int seen_result, seen_status;
-static uint64_t seen_sent;
+static atomic_int seen_result, seen_status; /* of the last request */
+static _Atomic uint64_t seen_sent;
 
 static void note(const char *text)
 {
