@@ -79,7 +79,8 @@ static inline void check_says(const struct site *site, const char *method, const
     struct answer a;
     const char *wrong = site_ask(site, method, target, fields, &a);
     const char *said = wrong ? wrong : answer_field(&a, name);
-    if (wrong || (said == NULL) != (value == NULL) || (said && strcmp(said, value) != 0))
+    bool is_as_said = value ? said && strcmp(said, value) == 0 : !said;
+    if (wrong || !is_as_said)
         test_failed(__FILE__, line, "%s %.80s: %s: %s instead of %s", method, target, name, said ? said : "(none)",
                     value ? value : "(none)");
     answer_free(&a);
