@@ -123,7 +123,7 @@ WEFT_API int weft_http_new(weft_http **out, const weft_http_opts *opts);
  *
  * Returns: 0, -EBUSY a call of weft_http_serve has not returned
  * Context: fiber | any thread
- * Blocks:  never; a file that weft_http_log writes to is written first
+ * Blocks:  the fiber | the thread, for 3 s at most, if the file of weft_http_log does not take its last lines
  * Owns:    takes h on 0
  */
 WEFT_API int weft_http_free(weft_http *h);
@@ -220,8 +220,9 @@ enum {
  * the conditions on them; a twin "name.gz" for clients that accept gzip. No path leads out of the folder in any
  * encoding. Only regular files and folders are served.
  *
- * Returns: 0, -EINVAL no h, prefix or dir, or a prefix that does not begin and end with a slash, -ENOENT, -ENOTDIR and
- *          -EACCES as opening the folder says, -EEXIST the prefix is taken, -EBUSY the server is serving, -ENOMEM
+ * Returns: 0, -EINVAL no h, prefix or dir, a prefix that is no path of a route or does not begin and end with a slash,
+ *          or options that are out of range, -ENOENT, -ENOTDIR, -EACCES and others as opening the folder says, -EEXIST
+ *          the prefix is taken, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  for as long as opening the folder takes
  * Owns:    nothing; the folder stays open until h is freed

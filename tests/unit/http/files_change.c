@@ -89,6 +89,50 @@ TEST(a_sparse_file_above_2_gib_has_ranges_at_its_end)
     site_end(&site);
 }
 
+/* ---- shared stacks ---- */
+
+enum { CLIENTS = 6, TIMES = 5, MEDIUM = 100000 };
+
+static void *asks_for_all(void *arg)
+{
+    const struct site *site = arg;
+    for (int i = 0; i < TIMES; i++) {
+        struct answer a;
+        GIVES(site, "/small", 200, "small");
+        GIVES_WITH(site, "/small", "Accept-Encoding: gzip\r\n", 200, "twin");
+        GIVES(site, "/nothing", 404, NULL);
+        GIVES(site, "/folder/", 200, NULL);
+        CHECK_PTR(site_ask(site, "GET", "/medium", "", &a), ==, NULL);
+        CHECK(a.size == MEDIUM && is_pattern(a.body, MEDIUM, 0));
+        answer_free(&a);
+    }
+    return NULL;
+}
+
+/* In each way the helpers work for fibers whose stacks others use meanwhile. */
+TEST(files_come_from_shared_stacks_whole)
+{
+    for (int way = 0; way < SITE_WAYS; way++) {
+        struct site site;
+        pthread_t threads[CLIENTS];
+        weft_stacks *stacks;
+        CHECK_INT(weft_stacks_new(&stacks, 2, 64 * 1024), ==, 0);
+        weft_http_opts limits = {.size = sizeof limits, .shared = stacks};
+        weft_files_opts opts = {.size = sizeof opts, .list = true};
+        site_begin_with(&site, NULL, &opts, way, &limits);
+        make_text(&site.g, "small", "small");
+        make_text(&site.g, "small.gz", "twin");
+        make_folder(&site.g, "folder");
+        make_pattern(&site.g, "medium", MEDIUM);
+        for (int i = 0; i < CLIENTS; i++)
+            CHECK_INT(pthread_create(&threads[i], NULL, asks_for_all, &site), ==, 0);
+        for (int i = 0; i < CLIENTS; i++)
+            pthread_join(threads[i], NULL);
+        site_end(&site);
+        CHECK_INT(weft_stacks_free(stacks), ==, 0);
+    }
+}
+
 /* ---- changes while the file is sent ---- */
 
 /* Asks for the file on a connection that takes little, and returns once the answer has begun. */
@@ -201,6 +245,7 @@ TEST(a_small_file_that_changes_all_the_time_is_consistent_or_503)
 }
 
 TESTS(files_change, files_of_all_sizes_come_whole_and_in_parts, a_sparse_file_above_2_gib_has_ranges_at_its_end,
-      a_file_that_is_removed_or_replaced_meanwhile_comes_whole, of_a_file_that_grows_meanwhile_comes_what_was_announced,
+      files_come_from_shared_stacks_whole, a_file_that_is_removed_or_replaced_meanwhile_comes_whole,
+      of_a_file_that_grows_meanwhile_comes_what_was_announced,
       a_file_that_shrinks_meanwhile_is_cut_and_others_are_served,
       a_small_file_that_changes_all_the_time_is_consistent_or_503)

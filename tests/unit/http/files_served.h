@@ -23,18 +23,24 @@ struct site {
 /* The ways to open a file, each of which a test can ask for. */
 enum { SITE_WAYS = WH_FOLDER_BY_HAND + 1 };
 
-/* `make` (may be NULL) fills the folder. `way`: how its files are opened at best. */
-static inline void site_begin(struct site *site, void (*make)(struct ground *), const weft_files_opts *opts, int way)
+/* `make` (may be NULL) fills the folder. `way`: how its files are opened at best. `limits`: of the server; NULL: defaults. */
+static inline void site_begin_with(struct site *site, void (*make)(struct ground *), const weft_files_opts *opts,
+                                   int way, const weft_http_opts *limits)
 {
     ground_begin(&site->g);
     if (make)
         make(&site->g);
-    served_make(&site->s, NULL, NULL);
+    served_make(&site->s, limits, NULL);
     CHECK_INT(weft_http_files(site->s.h, "/", absolute(&site->g, "site"), opts), ==, 0);
     struct wh_files *files = site->s.h->owned->arg;
     if (way > atomic_load(&files->folder.way)) /* an emulator, or an old kernel, may have the last ways alone */
         atomic_store(&files->folder.way, way);
     served_start(&site->s, 1);
+}
+
+static inline void site_begin(struct site *site, void (*make)(struct ground *), const weft_files_opts *opts, int way)
+{
+    site_begin_with(site, make, opts, way, NULL);
 }
 
 static inline void site_end(struct site *site)
