@@ -10,17 +10,21 @@
 /* More than the sockets between server and client hold, so a client that does not read stops the server inside it. */
 enum { LARGE = 24 << 20, SMALL = 16 << 10 };
 
+enum { PERIOD = 23 }; /* of the pattern: no size of a buffer is a multiple of it */
+
 static char byte_at(size_t at)
 {
-    return (char)('a' + at % 23);
+    return (char)('a' + at % PERIOD);
 }
 
 /* A file whose bytes tell where they are. */
 static void make_pattern(const struct ground *g, const char *path, size_t size)
 {
     char *bytes = malloc(size);
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size && i < PERIOD; i++)
         bytes[i] = byte_at(i);
+    for (size_t done = PERIOD; done < size; done *= 2)
+        memcpy(bytes + done, bytes, done < size - done ? done : size - done);
     int fd = openat(g->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     CHECK_INT(write(fd, bytes, size), ==, (long long)size);
     close(fd);
@@ -29,11 +33,11 @@ static void make_pattern(const struct ground *g, const char *path, size_t size)
 
 static bool is_pattern(const char *bytes, size_t size, size_t at)
 {
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size && i < PERIOD; i++) {
         if (bytes[i] != byte_at(at + i))
             return false;
     }
-    return true;
+    return size <= PERIOD || memcmp(bytes, bytes + PERIOD, size - PERIOD) == 0;
 }
 
 static void check_part(const struct site *site, const char *target, size_t first, size_t count)
