@@ -40,6 +40,18 @@ endfunction()
 
 weft_served_test(keep)
 weft_served_test(latencies)
+weft_served_test(files_escape)
+weft_served_test(files_get)
+weft_served_test(files_conditional)
+weft_served_test(files_listing)
+weft_served_test(files_change)
+weft_served_test(routing)
+weft_served_test(middleware)
+weft_served_test(access_log)
+weft_served_test(api_setup)
+weft_served_test(api_memory)
+weft_served_test(api_serve)
+weft_served_test(request_values)
 
 # What RFC 9110 and 9112 require, row by row, and odd requests, against the server of tests/http. The document is made of both
 # (docs/http-conformance.md).

@@ -82,7 +82,8 @@ enum {
  */
 typedef struct weft_http_opts {
     size_t size;              /* sizeof(weft_http_opts); 0 means the first release's size */
-    const char *server;       /* the value of the field Server, copied; default: there is no such field */
+    const char *server;       /* the value of the field Server, copied, at most 256 bytes; default: there is no such
+                               * field */
     size_t head_bytes;        /* the most bytes of a head (request line and fields), else 431 (a target that is too
                                * long: 414); default 16 KiB, at least 256, at most 1 MiB */
     unsigned head_fields;     /* the most fields of a head, else 431; default 100, at most 10,000 */
@@ -123,7 +124,7 @@ WEFT_API int weft_http_new(weft_http **out, const weft_http_opts *opts);
  *
  * Returns: 0, -EBUSY a call of weft_http_serve has not returned
  * Context: fiber | any thread
- * Blocks:  never; a file that weft_http_log writes to is written first
+ * Blocks:  the fiber | the thread, for 3 s at most, if the file of weft_http_log does not take its last lines
  * Owns:    takes h on 0
  */
 WEFT_API int weft_http_free(weft_http *h);
@@ -141,8 +142,8 @@ WEFT_API int weft_http_free(weft_http *h);
  * If no route has the path, the server answers 404. If routes have the path and none has the method, it answers 405 with
  * Allow; a GET route also answers HEAD (the server leaves out the body), and OPTIONS if no route does.
  *
- * Returns: 0, -EINVAL no h, no fn, or a malformed pattern, -EEXIST there is such a route, -EBUSY the server is serving,
- *          -ENOMEM
+ * Returns: 0, -EINVAL no h, no fn, a malformed pattern, or a 65th method, -EEXIST there is such a route, -EBUSY the
+ *          server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; the pattern is copied, `arg` must live as long as h
@@ -162,9 +163,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
 
 /**
  * In middleware: runs the next middleware, or the route's handler. Answers for a handler that has failed before its
- * answer began. So after this call weft_http_status is what the client gets, unless the answer was cut.
+ * answer began: fields that were added before this call stay in that answer, and those that the handler has added do not.
+ * So after this call weft_http_status is what the client gets, unless the answer was cut.
  *
- * Returns: what the handler has returned
+ * Returns: what the handler has returned; where the server itself answers (404 and so on): as weft_http_reply
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing
@@ -187,8 +189,8 @@ WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
  * written as \xHH, and a quote or backslash after a backslash. A request line that is too long for a line of 2 KiB is cut,
  * and "..." follows. Lines are collected, and written at least once a second and when the server is freed. The file may
  * be a pipe or a terminal; a pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as
- * fast as they come, lines are dropped, and a line says how many. Call it before weft_http_use of other middleware, so
- * that all requests are logged.
+ * fast as they come, lines are dropped, and a line says how many. All requests are logged, also those that were malformed
+ * ("-") and those that middleware has answered. Connections above a limit are not.
  *
  * Returns: 0, -EINVAL no h, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
@@ -219,8 +221,9 @@ enum {
  * the conditions on them; a twin "name.gz" for clients that accept gzip. No path leads out of the folder in any
  * encoding. Only regular files and folders are served.
  *
- * Returns: 0, -EINVAL no h, prefix or dir, or a prefix that does not begin and end with a slash, -ENOENT, -ENOTDIR and
- *          -EACCES as opening the folder says, -EEXIST the prefix is taken, -EBUSY the server is serving, -ENOMEM
+ * Returns: 0, -EINVAL no h, prefix or dir, a prefix that is no path of a route or does not begin and end with a slash,
+ *          or options that are out of range, -ENOENT, -ENOTDIR, -EACCES and others as opening the folder says, -EEXIST
+ *          the prefix is taken, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  for as long as opening the folder takes
  * Owns:    nothing; the folder stays open until h is freed
@@ -238,7 +241,8 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
  * The call sets TCP_NODELAY on the listener, which its connections inherit.
  *
  * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL no h,
- *          -ESHUTDOWN weft_http_stop was called before, -EBADF and other negative errnos as weft_serve
+ *          -ESHUTDOWN weft_http_stop was called before, -EBUSY the connections of earlier calls run on another
+ *          scheduler, -EBADF, -ENOMEM and other negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener

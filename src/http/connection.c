@@ -183,13 +183,13 @@ static int read_head(struct wh_connection *c)
     }
 }
 
-static void log_refused(struct wh_log *log, int status)
+static void log_refused(struct wh_log *log, const weft_exchange *x)
 {
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
     if (weft_peer((struct sockaddr *)&peer, &size) != 0)
         size = 0;
-    wh_log_refused(log, (struct sockaddr *)&peer, size, status);
+    wh_log_refused(log, (struct sockaddr *)&peer, size, x->status, x->sent);
 }
 
 /* A head that was refused has no strings. It is answered, and the connection ends. */
@@ -206,7 +206,7 @@ static RARE void refuse_head(struct wh_connection *c, int status)
     x->has_parsed = false;
     wh_exchange_answer(x, status);
     if (c->h->log)
-        log_refused(c->h->log, status);
+        log_refused(c->h->log, x);
     wh_exchange_end(x);
 }
 

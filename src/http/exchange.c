@@ -144,7 +144,6 @@ void wh_exchange_answer(weft_exchange *x, int status)
     char body[64];
     if (x->answer != WH_NO_ANSWER)
         return;
-    x->added_size = 0; /* what the handler has added was for another answer */
     x->has_own_length = false;
     if (status == 405 && add_other_methods(x) != 0)
         status = 503;
@@ -159,11 +158,13 @@ void wh_exchange_answer(weft_exchange *x, int status)
     weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
 }
 
-/* Runs the handler that routing has found, or answers itself. */
+/* Runs the handler that routing has found, or answers itself, unless middleware has. */
 static int run_route(weft_exchange *x)
 {
     if (x->match.fn)
         return x->match.fn(x, x->match.arg);
+    if (x->answer != WH_NO_ANSWER)
+        return -EALREADY;
     int status = x->status;
     x->status = 0;
     if (x->match.allow && weft_http_add_header(x, "Allow", x->match.allow) != 0)
@@ -178,19 +179,24 @@ static int run_route(weft_exchange *x)
     return weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
 }
 
-/* After a handler: what it left undone is done for it. */
-static int complete(weft_exchange *x, int rc)
+/*
+ * After a handler: what it left undone is done for it. `added`: bytes of the fields that were added before it ran. If it has
+ * failed, these stay, and what it has added goes, as that was for another answer.
+ */
+static int complete(weft_exchange *x, int rc, uint32_t added)
 {
     if (rc < 0) {
         bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
-        if (x->answer == WH_NO_ANSWER)
+        if (x->answer == WH_NO_ANSWER) {
+            x->added_size = added;
             wh_exchange_answer(x, is_short ? 400 : status_of(rc));
-        else if (x->answer == WH_BEGUN)
+        } else if (x->answer == WH_BEGUN) {
             x->answer = WH_CUT;
+        }
         return rc;
     }
     if (x->answer == WH_NO_ANSWER)
-        weft_http_reply(x, 204, NULL, NULL, 0);
+        wh_exchange_answer(x, 204);
     else if (x->answer == WH_BEGUN)
         weft_http_end(x);
     return rc;
@@ -199,6 +205,7 @@ static int complete(weft_exchange *x, int rc)
 int weft_http_next(weft_exchange *x)
 {
     const weft_http *h = x->c->h;
+    uint32_t added = x->added_size;
     int rc;
     if (x->layer < h->layer_count) {
         const struct wh_layer *layer = &h->layers[x->layer++];
@@ -206,7 +213,7 @@ int weft_http_next(weft_exchange *x)
     } else {
         rc = run_route(x);
     }
-    return complete(x, rc);
+    return complete(x, rc, added);
 }
 
 /* The general search. Returns the status, 200 if a route was found. */

@@ -21,7 +21,7 @@
 
 /* ---- the handler ---- */
 
-/* What a handler returns for an open that has failed. What may not be reached does not exist. */
+/* The result of the handler for an open that has failed. What may not be reached does not exist. */
 static int for_client(int rc)
 {
     switch (rc) {
@@ -41,18 +41,7 @@ static int for_client(int rc)
     }
 }
 
-/* A slash that was sent as %2F is part of a name, and no file has such a name. */
-static bool has_encoded_slash(const char *raw)
-{
-    while ((raw = strchr(raw, '%')) != NULL) {
-        if (raw[1] == '2' && (raw[2] == 'f' || raw[2] == 'F'))
-            return true;
-        raw++;
-    }
-    return false;
-}
-
-/* Three strings in one, in memory of the exchange; NULL: there is none. */
+/* Joins three strings in memory of the exchange. NULL: no memory. */
 static char *join(weft_exchange *x, const char *a, const char *b, const char *c)
 {
     size_t size = strlen(a) + strlen(b) + strlen(c) + 1;
@@ -62,7 +51,7 @@ static char *join(weft_exchange *x, const char *a, const char *b, const char *c)
     return all;
 }
 
-/* To the same path with a slash behind it. Browsers take "//host/" for another server, so such a path goes nowhere. */
+/* Redirects to the same path with a slash at its end. Browsers read "//host/" as another server: that is not found. */
 static int redirect(weft_exchange *x)
 {
     const char *path = weft_http_path(x), *query = weft_http_query_text(x);
@@ -75,8 +64,8 @@ static int redirect(weft_exchange *x)
 }
 
 /*
- * For a client that takes gzip: takes the file's twin instead, if it is not older than the file. Whatever goes wrong with the
- * twin, there is the file.
+ * Replaces the file by its twin, for a client that accepts gzip. The file stays if the twin is older, or cannot be opened,
+ * whatever the error.
  */
 static void prefer_twin(weft_exchange *x, struct wh_files *files, const char *path, struct wh_file *f)
 {
@@ -97,7 +86,7 @@ static void prefer_twin(weft_exchange *x, struct wh_files *files, const char *pa
     *f = twin;
 }
 
-/* Sends what was opened at `path`: a regular file. */
+/* Sends the regular file that was opened at `path`, and closes it. */
 static int send_opened(weft_exchange *x, struct wh_files *files, const char *path, struct wh_file *f)
 {
     struct wh_file_fields fields;
@@ -149,7 +138,7 @@ static int serve(weft_exchange *x, void *arg)
 {
     struct wh_files *files = arg;
     const char *path = weft_http_param(x, "path");
-    if (!path || has_encoded_slash(weft_http_path(x)))
+    if (!path)
         return -ENOENT;
     size_t size = strlen(path);
     bool is_folder = size == 0 || path[size - 1] == '/';

@@ -1,6 +1,6 @@
 /*
- * http/files_condition.c: see files_condition.h. What cannot be understood is ignored, as RFC 9110 says of each field, so the
- * client gets the whole file. The exception is If-Match: a list in which the entity tag is not found fails.
+ * http/files_condition.c: see files_condition.h. A field that cannot be understood is ignored, as RFC 9110 says of each of them,
+ * so the client gets the whole file. The exception is If-Match: if its list does not have the entity tag, the request fails.
  */
 #include "http/files_condition.h"
 
@@ -71,13 +71,12 @@ static const char *read_number(const char *p, uint64_t *n)
     uint64_t sum = 0;
     for (; *p >= '0' && *p <= '9'; p++)
         if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (unsigned)(*p - '0'), &sum))
-            sum = UINT64_MAX -
-                  UINT64_MAX % 10; /* whatever digit follows, it overflows again, or ends above every size */
+            sum = UINT64_MAX - UINT64_MAX % 10; /* any further digit overflows again, or leaves it above every size */
     *n = sum;
     return p == begin ? NULL : p;
 }
 
-/* "-n": the last n bytes. A file without bytes has no last ones to name in a Content-Range: it is sent whole. */
+/* "-n": the last n bytes. An empty file is sent whole, because no Content-Range can name its last bytes. */
 static int read_suffix(const char *p, uint64_t size, struct wh_part *part)
 {
     uint64_t count;

@@ -1,6 +1,6 @@
 /*
- * http/files_folder.c: see files_folder.h. The calls past the cache are made on a helper, together with fstat(2), so a
- * worker never waits for a disk. They are made where they are if there is no helper, and on a plain thread.
+ * http/files_folder.c: see files_folder.h. A helper makes the calls that may read a disk, together with fstat(2), so a
+ * worker never waits for a disk. If there is no helper, and on a plain thread, the caller makes them itself.
  */
 #include "http/files_folder.h"
 
@@ -21,7 +21,9 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
-enum { MOST_TRIES = 16 }; /* of openat2 while others rename: then the walk by hand, which they do not disturb */
+enum {
+    MOST_TRIES = 16
+}; /* of openat2 while others rename; then comes the walk by hand, which renames do not disturb */
 
 static enum wh_folder_way way_of(struct wh_folder *folder)
 {
@@ -40,7 +42,7 @@ static int call_openat2(const struct wh_folder *folder, const char *path, int fl
     return fd < 0 ? -errno : (int)fd;
 }
 
-/* The kernel, or a filter of system calls, does not have openat2, or not this flag of it. */
+/* Whether the kernel, or a filter of system calls, has refused openat2 or one of its flags. */
 static bool is_refusal(int rc)
 {
     return rc == -ENOSYS || rc == -EPERM || rc == -EINVAL;

@@ -1,6 +1,6 @@
 /*
- * http/files_folder.h: opening what lies beneath a folder, and nothing else: whatever the path, whatever symbolic links there
- * are, and whatever other processes rename meanwhile.
+ * http/files_folder.h: opens what lies beneath a folder, and nothing else, whatever the path is, whatever symbolic links
+ * there are, and whatever other processes rename meanwhile.
  *
  * The kernel keeps to the folder where it has openat2(2): first with RESOLVE_CACHED, which fails where it would have to read a
  * disk, and then on a helper thread, which may. Without openat2 (before Linux 5.6, or in a sandbox that refuses it) the

@@ -158,7 +158,7 @@ static int add_entry(struct listing *l, const char *name, const struct stat *st)
     return 0;
 }
 
-/* What a link leads to, as the folder's rule allows. False: nothing that would be served. */
+/* Inspects what a link leads to, under the folder's rule for links. False: it would not be served. */
 static bool look_behind_link(const struct listing *l, const char *name, struct stat *st)
 {
     size_t size = strlen(l->path) + strlen(name) + 2;

@@ -23,7 +23,7 @@ enum {
 
 #define YEAR_0 (-62167219200) /* the first second that a date can name */
 
-/* What is sent, and what is told about it. */
+/* What is sent, and what its fields say about it. */
 struct sending {
     const struct wh_file *file;
     const char *type;
@@ -104,7 +104,7 @@ static int refuse(weft_exchange *x, const struct sending *s, int status)
     return rc != 0 ? rc : weft_http_reply(x, status, "text/plain; charset=utf-8", text, (size_t)size);
 }
 
-/* What is cached is read at once, the rest while the fiber waits. */
+/* Reads cached bytes at once. The fiber waits for the rest. */
 static ptrdiff_t read_part(int fd, char *bytes, const struct wh_part *part)
 {
     size_t count = (size_t)part->count;

@@ -73,7 +73,7 @@ static int put_before_rest(struct walk *w, const char *text, size_t size)
     return 0;
 }
 
-/* `otherwise` if the name is no link. */
+/* Follows a link: its text goes before the rest of the path. Returns `otherwise` if the name is no link. */
 static int follow(struct walk *w, const struct step *s, int otherwise)
 {
     ssize_t size = readlinkat(w->at, s->name, w->link, sizeof w->link);

@@ -46,7 +46,7 @@ struct wh_log {
     atomic_bool is_stopping; /* set before the events; the writer resets these, then looks */
 };
 
-/* A mutex of the C library may be hooked, and then lets other fibers run. */
+/* Spins. A mutex of the C library may be hooked, and would then let other fibers run. */
 static void lock(struct wh_log *log)
 {
     for (unsigned tries = 0; atomic_exchange_explicit(&log->lock, 1, memory_order_acquire); tries++) {
@@ -126,9 +126,10 @@ void wh_log_request(struct wh_log *log, weft_exchange *x, int status, uint64_t b
                   });
 }
 
-void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status)
+void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status, uint64_t bytes)
 {
-    add_line(log, &(struct wh_log_line){.peer = peer, .peer_size = size, .second = this_second(), .status = status});
+    add_line(log, &(struct wh_log_line){
+                      .peer = peer, .peer_size = size, .second = this_second(), .status = status, .bytes = bytes});
 }
 
 /* ---- the writer ---------------------------------------------------------------------------------------------- */

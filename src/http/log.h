@@ -38,7 +38,7 @@ void wh_log_add(struct wh_log *log, const char *text, size_t size);
 /* Adds the line of a request that was parsed. In the fiber of its exchange. */
 void wh_log_request(struct wh_log *log, weft_exchange *x, int status, uint64_t bytes);
 
-/* Adds the line of a request that was malformed, or of a connection that was refused. */
-void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status);
+/* Adds the line of a request that was malformed. */
+void wh_log_refused(struct wh_log *log, const struct sockaddr *peer, socklen_t size, int status, uint64_t bytes);
 
 #endif

@@ -60,7 +60,7 @@ bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const ch
 /*
  * Finds the route of a path (not decoded, without query) and a method. `room` has at least `path_size + 1 + WH_PARAMS` bytes,
  * apart from the path: decoded values are written there. `has_percent` says whether the path has a '%'. An empty path
- * counts as "/". The path "*" is that of all methods of the table, and has but the automatic answer of OPTIONS.
+ * counts as "/". The path "*" has all methods of the table, and only the automatic answer of OPTIONS.
  *
  * Returns 200: out->fn is set (or out->is_options); 404; 405: out->allow is set; 501: no route of the table has the method,
  * and it is none of RFC 9110, nor PATCH; 400: a malformed %, %00, a dot segment, or a %2F in what {rest...} stands for;

@@ -211,35 +211,64 @@ static int make_workers(weft_http *h)
     return 0;
 }
 
-/* The first of several calls at a time starts what all of them need, and the last one ends it. */
-static int begin_serving(weft_http *h)
+/* Between +1 and -1 weft_http_free says -EBUSY. */
+static void count_serving(weft_http *h, int by)
 {
     wh_lock(&h->lock);
-    int rc = h->is_stopped ? -ESHUTDOWN : make_workers(h);
-    if (rc == 0 && h->serving == 0) {
-        rc = wh_flushers_start(h);
-        if (rc == 0 && h->log && (rc = wh_log_start(h->log)) != 0)
-            wh_flushers_stop(h);
-    }
-    if (rc == 0)
-        h->serving++;
+    h->serving += (unsigned)by;
     weft_mutex_unlock(&h->lock);
+}
+
+/* What all calls need: 0, or a negative errno. */
+static int start_helpers(weft_http *h)
+{
+    int rc = wh_flushers_start(h);
+    if (rc != 0 || !h->log)
+        return rc;
+    rc = wh_log_start(h->log);
+    if (rc != 0)
+        wh_flushers_stop(h);
     return rc;
 }
 
-static void end_serving(weft_http *h)
+/* The first of several calls starts the helpers. In `life`. */
+static int join_in(weft_http *h)
 {
     wh_lock(&h->lock);
-    bool was_last = h->serving == 1;
+    int rc = h->is_stopped ? -ESHUTDOWN : make_workers(h);
     weft_mutex_unlock(&h->lock);
-    if (was_last) {
+    if (rc == 0 && h->users == 0)
+        rc = start_helpers(h);
+    if (rc == 0)
+        h->users++;
+    return rc;
+}
+
+/* A call that comes while the last one before it ends the helpers waits for that. */
+static int begin_serving(weft_http *h)
+{
+    count_serving(h, 1);
+    int rc = weft_mutex_lock(&h->life, WEFT_FOREVER);
+    if (rc == 0) {
+        rc = join_in(h);
+        weft_mutex_unlock(&h->life);
+    }
+    if (rc != 0)
+        count_serving(h, -1);
+    return rc;
+}
+
+/* The last of several calls ends the helpers. */
+static void end_serving(weft_http *h)
+{
+    wh_lock(&h->life);
+    if (--h->users == 0) {
         wh_flushers_stop(h);
         if (h->log)
             wh_log_stop(h->log);
     }
-    wh_lock(&h->lock);
-    h->serving--;
-    weft_mutex_unlock(&h->lock);
+    weft_mutex_unlock(&h->life);
+    count_serving(h, -1);
 }
 
 static int open_serving(struct wh_serving *s, weft_http *h, int listener)

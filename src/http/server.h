@@ -107,6 +107,8 @@ struct weft_http {
     unsigned worker_count;             /* const once the first serve has set it */
     bool is_stopped;                   /* weft_http_stop was called. guarded by: lock */
     unsigned serving;                  /* calls of weft_http_serve. guarded by: lock */
+    weft_mutex life;                   /* for the start and the end of flushers and log; taken before `lock` */
+    unsigned users;                    /* calls of weft_http_serve that use these. guarded by: life */
     struct wh_addresses *addresses;
     weft_waitgroup flushers; /* that run */
 };
