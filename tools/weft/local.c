@@ -47,25 +47,54 @@ bool local_host(const char *host)
     memcpy(name, host + has_brackets, length - has_brackets);
     name[length - has_brackets] = '\0';
     if (has_brackets)
-        return inet_pton(AF_INET6, name, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(name, "localhost") == 0 || (inet_pton(AF_INET, name, &v4) == 1 && local_v4(v4.s_addr));
+        return inet_pton(AF_INET6, name, &v6) == 1 && local_v6(&v6);
+    return strcasecmp(name, "localhost") == 0 || strcasecmp(name, "localhost.") == 0 ||
+           (inet_pton(AF_INET, name, &v4) == 1 && local_v4(v4.s_addr));
 }
 
 static const char foreign_client[] = "The status page answers programs on this machine only.\n";
 
 static const char foreign_name[] =
-    "The status page answers only to the names localhost, 127.0.0.1 and [::1]: this request has another Host.\n"
+    "The status page answers only to the names localhost, 127.0.0.1 and [::1]: this request has another Host, or "
+    "none.\n"
     "A web site could otherwise read this page, by a name of its own that points to this machine.\n";
 
-int local_or_refuse(weft_exchange *x)
+static const char proxied[] =
+    "The status page answers programs on this machine only, and this request came through a proxy.\n";
+
+static bool is_local_client(weft_exchange *x)
 {
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
+    return weft_http_peer(x, (struct sockaddr *)&peer, &size) == 0 && local_address((struct sockaddr *)&peer);
+}
+
+/* A target in absolute form has a host too, which counts instead of the field: both must be local. */
+static bool has_local_names(weft_exchange *x)
+{
+    const char *field = weft_http_header(x, "Host");
+    return local_host(weft_http_host(x)) && (!field || local_host(field));
+}
+
+static bool is_proxied(weft_exchange *x)
+{
+    static const char *const fields[] = {"Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (weft_http_header(x, fields[i]))
+            return true;
+    }
+    return false;
+}
+
+int local_or_refuse(weft_exchange *x)
+{
     const char *why = NULL;
-    if (weft_http_peer(x, (struct sockaddr *)&peer, &size) != 0 || !local_address((struct sockaddr *)&peer))
+    if (!is_local_client(x))
         why = foreign_client;
-    else if (!local_host(weft_http_host(x)))
+    else if (!has_local_names(x))
         why = foreign_name;
+    else if (is_proxied(x))
+        why = proxied;
     if (!why)
         return 0;
     int rc = weft_http_reply(x, 403, "text/plain; charset=utf-8", why, strlen(why));

@@ -38,7 +38,10 @@ static void sample(struct status *s, weft_time next)
     s->now = oldest;
     figures_take(s->now, s->server);
     char *text = snapshot_text(s->before, s->now);
-    weft_mutex_lock(&s->lock, WEFT_FOREVER);
+    if (weft_mutex_lock(&s->lock, WEFT_FOREVER) != 0) {
+        free(text);
+        return; /* it is cancelled, and ends */
+    }
     if (text) {
         free(s->latest);
         s->latest = text;
@@ -89,6 +92,7 @@ static int answer_json(weft_exchange *x, void *arg)
     if (!text)
         return -EAGAIN;
     weft_http_add_header(x, "Cache-Control", "no-store");
+    weft_http_add_header(x, "Cross-Origin-Resource-Policy", "same-origin");
     weft_http_add_header(x, "X-Content-Type-Options", "nosniff");
     return weft_http_reply(x, 200, "application/json", text, strlen(text));
 }
@@ -96,22 +100,26 @@ static int answer_json(weft_exchange *x, void *arg)
 /* Sends the latest snapshot if it is another one than *number. *next is when to look again. */
 static int send_latest(struct status *s, weft_exchange *x, uint64_t *number, weft_time *next)
 {
-    weft_mutex_lock(&s->lock, WEFT_FOREVER);
+    int rc = weft_mutex_lock(&s->lock, WEFT_FOREVER);
+    if (rc != 0)
+        return rc;
     char *text = *number != s->number ? strdup(s->latest) : NULL;
     *number = s->number;
     *next = (weft_time){s->next.ns + MARGIN};
     weft_mutex_unlock(&s->lock);
-    int rc = text ? weft_http_event(x, NULL, text) : 0;
+    rc = text ? weft_http_event(x, NULL, text) : 0;
     free(text);
     return rc;
 }
 
 static int send_history(struct status *s, weft_exchange *x)
 {
-    weft_mutex_lock(&s->lock, WEFT_FOREVER);
+    int rc = weft_mutex_lock(&s->lock, WEFT_FOREVER);
+    if (rc != 0)
+        return rc;
     char *text = history_text(&s->history);
     weft_mutex_unlock(&s->lock);
-    int rc = text ? weft_http_event(x, "history", text) : -ENOMEM;
+    rc = text ? weft_http_event(x, "history", text) : -ENOMEM;
     free(text);
     return rc;
 }
@@ -144,7 +152,7 @@ static int answer_events(weft_exchange *x, void *arg)
 /* The page allows nothing but its own script and style, by a word that nobody can guess, and nothing from elsewhere. */
 static int answer_page(weft_exchange *x, void *arg)
 {
-    char nonce[PAGE_NONCE + 1], policy[256];
+    char nonce[PAGE_NONCE + 1], policy[320];
     (void)arg;
     int rc = local_or_refuse(x);
     if (rc != 0)
@@ -166,11 +174,23 @@ static int answer_page(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, "text/html; charset=utf-8", page, page_size());
 }
 
+/* With a slash behind it, too: this is what people type. */
+static int answer_slash(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = local_or_refuse(x);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
+    return weft_http_redirect(x, 308, "/_weft");
+}
+
 /* ---- beginning and end ---- */
 
 static int add_routes(struct status *s, weft_http *h)
 {
     int rc = weft_http_route(h, "GET /_weft", answer_page, s);
+    if (rc == 0)
+        rc = weft_http_route(h, "GET /_weft/", answer_slash, s);
     if (rc == 0)
         rc = weft_http_route(h, "GET /_weft/status.json", answer_json, s);
     return rc == 0 ? weft_http_route(h, "GET /_weft/events", answer_events, s) : rc;
