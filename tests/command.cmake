@@ -8,6 +8,9 @@ if(Python3_FOUND)
   endfunction()
 
   weft_command_test(command $<TARGET_FILE:weft_tool>)
+  if(NOT CMAKE_CROSSCOMPILING) # it starts another program, and knows of no emulator
+    weft_command_test(first_run $<TARGET_FILE:example-first-run> $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR}/examples/site)
+  endif()
 else()
   message(STATUS "no python3: the command weft is not tested")
 endif()

@@ -17,7 +17,6 @@
 
 #include "fail.h"
 
-#define PATIENCE (30 * WEFT_SEC)
 #define OTHER_DESCRIPTORS 64 /* in either process, beside one for each connection */
 
 static void become(pid_t parent, const char *const words[], int output, bool apart)
@@ -46,7 +45,7 @@ void child_start(struct child *child, const char *const words[], bool apart)
 
 bool child_try_line(const struct child *child, char *line, size_t size)
 {
-    weft_time deadline = weft_in(PATIENCE);
+    weft_time deadline = weft_in(CHILD_PATIENCE);
     for (size_t used = 0; used < size; used++) {
         ptrdiff_t n = weft_read(child->words, line + used, 1, deadline);
         if (n == 0)
@@ -83,20 +82,27 @@ double child_memory(const struct child *child)
     return sum;
 }
 
-void child_wait(const struct child *child)
+void child_forget(const struct child *child)
+{
+    close(child->words);
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+bool child_wait(const struct child *child, weft_time deadline)
 {
     int status;
-    int rc = weft_wait_child(child->pid, &status, weft_in(PATIENCE));
+    int rc = weft_wait_child(child->pid, &status, deadline);
     if (rc < 0)
         fail(-rc, "the server does not end");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        fail(0, "the server ended with status 0x%x", (unsigned)status);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 void child_end(const struct child *child)
 {
     kill(child->pid, SIGTERM);
-    child_wait(child);
+    if (!child_wait(child, weft_in(CHILD_PATIENCE)))
+        fail(0, "the server did not end well");
 }
 
 void child_allow_connections(unsigned count)

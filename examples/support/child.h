@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include <weft/time.h>
+
+#define CHILD_PATIENCE (30 * WEFT_SEC) /* so long without a word, or without its end: something is wrong */
+
 struct child {
     pid_t pid;
     int words; /* its standard output */
@@ -32,8 +36,11 @@ void child_read_line(const struct child *child, char *line, size_t size);
 /** Bytes of its memory, page tables included. */
 double child_memory(const struct child *child);
 
-/** Waits for its end, and fails if it does not end well. */
-void child_wait(const struct child *child);
+/** Takes back what child_start has given, of a child that ends by itself. Any thread may call it. */
+void child_forget(const struct child *child);
+
+/** Waits for its end. Returns whether it has ended well. Fails if it has not ended at the deadline. */
+bool child_wait(const struct child *child, weft_time deadline);
 
 /** Ends it as a user would, by SIGTERM. Fails if it does not end well. */
 void child_end(const struct child *child);
