@@ -15,7 +15,7 @@ import traceback
 
 PATIENCE = 60  # seconds: what has not come by then never will
 NOBODY = 65534
-EMULATOR = sys.argv[2:]
+EMULATOR = sys.argv[2:]  # a test with more arguments of its own sets it
 
 _cases = []
 
