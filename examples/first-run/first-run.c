@@ -185,6 +185,8 @@ static void *first_fiber(void *arg)
         go_on();
     else
         end_server();
+    if (atomic_load(&interrupts) > 0)
+        printf("\nThe server has ended.\n");
     weft_cancel(obeying);
     weft_join(obeying, NULL, WEFT_FOREVER);
     return (void *)(intptr_t)(was_whole ? 0 : 128 + atomic_load(&last_signal));

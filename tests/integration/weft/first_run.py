@@ -119,6 +119,22 @@ def libraries():
 
 
 @case
+def root_sees_the_system_calls_that_the_kernel_has_counted():
+    tracing = "mount -t tracefs tracefs /sys/kernel/tracing && [ -e /sys/kernel/tracing/events/raw_syscalls ]"
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "sh", "-c", tracing], stderr=subprocess.PIPE, check=False).returncode:
+        raise program.Skip("this user has no mounts of its own, or the kernel has no trace points")
+    with Program("unshare", "-m", "sh", "-c", f'{tracing} && exec "$@"', "sh", FIRST_RUN, WEFT, SITE, "--seconds", "1",
+                 "--connections", "20", "--port", "0") as running:
+        status, out, err = running.end()
+    assert status == 0, (out, err)
+    check_shown(out)
+    if "perf_event" in out or "does not let this user" in out:
+        raise program.Skip("the kernel lets nobody count")
+    calls = float(LINE.search(out).group(6))
+    assert 1 < calls < 100 and re.search(r"^  system calls +[\d.]+ for a request, counted by the kernel$", out, re.M), out
+
+
+@case
 def a_port_that_is_taken_is_passed_over():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -170,7 +186,8 @@ def an_interrupt_ends_both_processes():
             server = children_of(running.process.pid)[0]
             running.signal(number_of)
             status, out, err = running.end()
-            assert status == 128 + number_of and err == "" and "none was wrong" not in out, (status, out, err)
+            assert status == 128 + number_of and err == "" and out.endswith("\nThe server has ended.\n"), (status, out, err)
+            assert "none was wrong" not in out, out
             wait_until_gone(server)
 
 
@@ -239,7 +256,7 @@ def on_a_terminal_it_goes_on_serving_until_ctrl_c():
         with urllib.request.urlopen(url + "_weft", timeout=PATIENCE) as answer:
             assert answer.status == 200
         running.type(b"\x03")
-        assert running.end() == 0, running.said
+        assert running.end() == 0 and "The server has ended." in running.said, running.said
         wait_until_gone(server)
 
 
