@@ -8,6 +8,7 @@ if(Python3_FOUND)
   endfunction()
 
   weft_command_test(command $<TARGET_FILE:weft_tool>)
+  weft_command_test(serve $<TARGET_FILE:weft_tool>)
   weft_command_test(options $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR})
   if(NOT CMAKE_CROSSCOMPILING) # it starts another program, and knows of no emulator
     weft_command_test(first_run $<TARGET_FILE:example-first-run> $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR}/examples/site)

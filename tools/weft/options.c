@@ -204,6 +204,10 @@ static bool read_serve(struct options *options, char **argv)
             return false;
         argv += words;
     }
+    if (options->dir && !*options->dir) {
+        say("the name of the folder is empty" TRY_SERVE_HELP);
+        return false;
+    }
     if (!options->dir)
         options->dir = ".";
     return true;

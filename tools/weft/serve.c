@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <linux/io_uring.h>
@@ -29,8 +31,9 @@ struct serving {
     int listener;
     unsigned connections; /* the most at a time; 0: as the server has it */
     sigset_t signals;
-    bool failed; /* signals could not be waited for */
-    bool done;   /* it has served, and ended as it should */
+    bool failed;          /* signals could not be waited for */
+    atomic_bool stopping; /* a signal has come */
+    bool done;            /* it has served, and ended as it should */
 };
 
 /* ---- what is served ---- */
@@ -130,6 +133,13 @@ static bool make_server(struct serving *s)
 
 /* ---- serving ---- */
 
+static bool has_index(const char *dir)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/index.html", dir);
+    return length >= (int)sizeof path || access(path, F_OK) == 0;
+}
+
 static void print_start(const struct serving *s)
 {
     const struct options *o = s->options;
@@ -143,6 +153,8 @@ static void print_start(const struct serving *s)
         printf("; status at %s_weft", url);
     putchar('\n');
     fflush(stdout);
+    if (!o->list && !has_index(o->dir))
+        say("%s has no index.html, so the address above is not found\nTry: --list, which lists folders", o->dir);
 }
 
 /* weft_http_stop closes the server's own copy of the listener. With this one closed too, the kernel refuses the clients
@@ -173,6 +185,7 @@ static void *obey(void *arg)
     struct serving *s = arg;
     if (!wait_signal(s))
         return NULL;
+    atomic_store(&s->stopping, true);
     weft_http_stop(s->http);
     close_listener(s);
     if (!wait_signal(s))
@@ -191,6 +204,8 @@ static void serve_until_signal(struct serving *s)
         weft_cancel(obeying);
         weft_join(obeying, NULL, WEFT_FOREVER);
     }
+    if (atomic_load(&s->stopping))
+        rc = 0; /* the signal may have come before the call */
     s->done = rc == 0 && !s->failed;
     if (rc != 0)
         say("cannot serve: %s", strerror(-rc));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The `weft` command as its user sees it: what it says, how it serves, how it ends, and its exit status.
+"""The command line of `weft`, and what cannot be served: messages that help, and exit status.
 
     command.py WEFT [EMULATOR...]
 """
@@ -8,17 +8,14 @@ import ctypes
 import os
 import re
 import resource
-import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 
-from program import NOBODY, PATIENCE, EMULATOR, Program, Serve, Skip, case, is_served, main, run, site
+from program import PATIENCE, EMULATOR, Program, Serve, Skip, case, first_line, main, plain_user, run, site
 
 WEFT = os.path.abspath(sys.argv[1])
-LARGE = 64 << 20  # bytes that no buffer of a socket holds
 IO_URING_SETUP = 425  # on every processor
 
 
@@ -31,17 +28,6 @@ def fails(status, pattern, *words, **options):
     ended, out, err = weft(*words, **options)
     assert ended == status and out == "" and re.search(pattern, err), (words, ended, out, err)
     return err
-
-
-@contextlib.contextmanager
-def plain_user():
-    """The program, and options for Popen, so that it runs as a plain user."""
-    if os.geteuid() != 0:
-        yield WEFT, {}
-        return
-    with tempfile.TemporaryDirectory() as folder:  # the build may lie where others cannot look
-        os.chmod(folder, 0o755)
-        yield shutil.copy(WEFT, folder), {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 
 @contextlib.contextmanager
@@ -99,6 +85,7 @@ def a_wrong_command_line_is_2_and_says_what_was_meant():
             (r'--io takes epoll or uring, not "select"', "serve", "--io", "select"),
             (r"--addr needs a value", "serve", "--addr="),
             (r"--status takes no value", "serve", "--status=yes"),
+            (r"the name of the folder is empty", "serve", ""),
             (r'one folder, and got two: "a" and "b"', "serve", "a", "b"),
             (r'version takes nothing more, and got "x"', "version", "x"),
             (r'help takes nothing more, and got "x"', "help", "x")):
@@ -151,7 +138,7 @@ def a_file_is_not_a_folder():
 
 @case
 def a_folder_that_may_not_be_read_is_named():
-    with plain_user() as (program, how), tempfile.TemporaryDirectory() as folder:
+    with plain_user(WEFT) as (program, how), tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o300)
         status, out, err = run(program, "serve", folder, **how)
     assert status == 1 and "may not read the folder" in err and out == "", err
@@ -182,7 +169,7 @@ def the_owner_of_the_port_on_another_address_is_not_named():
 def an_owner_that_belongs_to_another_user_is_left_out():
     if os.geteuid() != 0:
         raise Skip("only root can be another user")
-    with plain_user() as (program, how), site() as folder, taken_port() as port:
+    with plain_user(WEFT) as (program, how), site() as folder, taken_port() as port:
         status, _, err = run(program, "serve", folder, "--port", str(port), **how)
     assert status == 1 and f"port {port} of 127.0.0.1 is in use\nTry:" in err, err
 
@@ -193,7 +180,7 @@ def a_privileged_port_names_the_first_free_one():
         first = int(file.read())
     if first < 2:
         raise Skip("every user may listen on every port here")
-    with plain_user() as (program, how), site() as folder:
+    with plain_user(WEFT) as (program, how), site() as folder:
         status, out, err = run(program, "serve", folder, "--port", "1", **how)
     assert status == 1 and re.search(rf"may not listen on port 1\nTry: .* from {first} on", err) and out == "", err
 
@@ -211,7 +198,7 @@ def a_log_that_cannot_be_written_is_told():
     with site() as folder:
         fails(1, r"cannot write the log /nowhere/log: there is no such folder", "serve", folder, "--log", "/nowhere/log")
         fails(1, r"it is a folder, and --log takes a file", "serve", folder, "--log", folder)
-        with plain_user() as (program, how), tempfile.TemporaryDirectory() as closed:
+        with plain_user(WEFT) as (program, how), tempfile.TemporaryDirectory() as closed:
             os.chmod(closed, 0o500)
             log = os.path.join(closed, "log")
             status, _, err = run(program, "serve", folder, "--log", log, **how)
@@ -288,192 +275,6 @@ def connections_that_there_are_no_descriptors_for_get_503():
             connection.close()
         assert served.stop()[0] == 0
     assert set(answers) == {b"HTTP/1.1 200 OK", b"HTTP/1.1 503 Service Unavailable"}, set(answers)
-
-
-def first_line(connection):
-    got = b""
-    while b"\r\n" not in got:
-        part = connection.recv(4096)
-        assert part, got
-        got += part
-    return got.split(b"\r\n")[0]
-
-
-# ---- serving
-
-
-@case
-def it_serves_and_says_where():
-    with site(hello__txt="hello\n") as folder, Serve(folder) as served:
-        assert served.said["dir"] == folder and served.said["url"] == f"http://127.0.0.1:{served.port}/"
-        assert served.said["status"] is None
-        assert served.get() == (200, b"<h1>weft</h1>\n") and served.get("/hello.txt") == (200, b"hello\n")
-        assert served.get("/nothing")[0] == 404 and served.get("/_weft")[0] == 404
-        assert served.stop() == (0, "", "")
-
-
-@case
-def the_address_that_it_prints_can_be_opened():
-    with site() as folder:
-        for addr, host in (("localhost", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
-            with Serve(folder, "--addr", addr) as served:
-                assert served.host == host and served.get()[0] == 200
-        with contextlib.closing(socket.socket(socket.AF_INET6)) as probe:
-            try:
-                probe.bind(("::1", 0))
-            except OSError as why:
-                raise Skip(f"no IPv6 here: {why}") from why
-        for addr in ("::1", "[::1]", "::"):
-            with Serve(folder, "--addr", addr) as served:
-                assert served.said["url"].startswith("http://[::1]:") and served.get()[0] == 200
-
-
-@case
-def a_plain_user_serves():
-    with plain_user() as (program, how), site() as folder, Serve(folder, "--status", program=program, **how) as served:
-        assert served.get()[0] == 200 and served.get("/_weft/status.json")[0] == 200
-        assert served.stop() == (0, "", "")
-
-
-@case
-def workers_are_as_many_as_asked_for():
-    with site() as folder:
-        for count in ("1", "3"):
-            with Serve(folder, "--workers", count) as served:
-                assert served.said["workers"] == count and served.get()[0] == 200
-
-
-@case
-def the_status_page_is_there_if_asked_for():
-    with site() as folder, Serve(folder, "--status") as served:
-        assert served.said["status"] == f"http://127.0.0.1:{served.port}/_weft"
-        assert served.get("/_weft")[0] == 200 and b'"driver"' in served.get("/_weft/status.json")[1]
-
-
-@case
-def folders_are_listed_and_hidden_files_served_if_asked_for():
-    with tempfile.TemporaryDirectory() as folder:
-        for name in (".secret", "a.txt"):
-            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
-                file.write(name)
-        with Serve(folder) as served:
-            assert served.get()[0] == 404 and served.get("/.secret")[0] == 404
-        with Serve(folder, "--list") as served:
-            status, body = served.get()
-            assert status == 200 and b"a.txt" in body and b".secret" not in body
-        with Serve(folder, "--hidden") as served:
-            assert served.get("/.secret") == (200, b".secret")
-
-
-@case
-def the_log_is_added_to_a_file():
-    with site() as folder, tempfile.TemporaryDirectory() as logs:
-        log = os.path.join(logs, "access.log")
-        for path in ("/", "/nothing"):
-            with Serve(folder, "--log", log) as served:
-                served.get(path)
-                assert served.stop() == (0, "", "")
-        with open(log, encoding="ascii") as file:
-            lines = file.read()
-    assert re.fullmatch(r'127\.0\.0\.1 - - \[.*\] "GET / HTTP/1\.1" 200 14\n.*"GET /nothing HTTP/1\.1" 404 \d+\n', lines), lines
-
-
-@case
-def the_log_goes_to_stdout_if_asked_for():
-    with site() as folder, Serve(folder, "--log", "-") as served:
-        served.get()
-        assert '"GET / HTTP/1.1" 200 14' in served.line()
-        assert served.stop() == (0, "", "")
-
-
-@case
-def a_reader_of_stdout_that_leaves_does_not_end_it():
-    with site() as folder, Serve(folder, "--log", "-") as served:
-        served.process.stdout.close()
-        assert served.get()[0] == 200
-        served.signal(signal.SIGTERM)
-        assert served.process.wait(PATIENCE) == 0
-
-
-def unused_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-@case
-def a_closed_stdout_does_not_become_a_connection():
-    with site() as folder:
-        for streams in ((1,), (0, 1, 2)):
-            port = unused_port()
-            with Program(WEFT, "serve", folder, f"--port={port}", stdout=None, stderr=None,
-                         preexec_fn=lambda streams=streams: [os.close(fd) for fd in streams]) as program:
-                while program.process.poll() is None and not is_served(port):
-                    pass
-                with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
-                    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                    assert first_line(connection) == b"HTTP/1.1 200 OK"
-                program.signal(signal.SIGTERM)
-                assert program.process.wait(PATIENCE) == 0
-
-
-# ---- the end
-
-
-@contextlib.contextmanager
-def waiting_client(*options):
-    """A server, and a client that has begun to read an answer and waits."""
-    with site() as folder:
-        with open(os.path.join(folder, "large"), "wb") as file:
-            file.truncate(LARGE)
-        with Serve(folder, *options) as served, socket.socket() as client:
-            client.settimeout(PATIENCE)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", served.port))
-            client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            client.recv(1)
-            yield served, client
-
-
-def wait_until_stopping(served):
-    while is_served(served.port):
-        pass
-
-
-@case
-def each_signal_ends_it_with_status_0():
-    with site() as folder:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with Serve(folder) as served:
-                assert served.get()[0] == 200 and served.stop(number) == (0, "", "")
-
-
-@case
-def a_request_is_finished_before_the_end():
-    with waiting_client() as (served, client):
-        served.signal(signal.SIGTERM)
-        wait_until_stopping(served)
-        got = 1
-        while part := client.recv(1 << 20):
-            got += len(part)
-        assert got > LARGE and served.end() == (0, "", "")
-
-
-@case
-def a_second_signal_ends_it_at_once_with_status_1():
-    for first, second in ((signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)):
-        with waiting_client("--grace", "3600") as (served, _):
-            served.signal(first)
-            wait_until_stopping(served)
-            served.signal(second)
-            status, _, err = served.end()
-            assert status == 1 and "ended before all requests were answered" in err, err
-
-
-@case
-def without_grace_it_does_not_wait_for_requests():
-    with waiting_client("--grace", "0") as (served, _):
-        assert served.stop() == (0, "", "")
 
 
 main()

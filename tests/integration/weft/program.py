@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import traceback
 
 PATIENCE = 60  # seconds: what has not come by then never will
 NOBODY = 65534
+SLOW = re.compile(r"^weft: fiber .* without giving way, .*\n", re.M)  # debug builds say so on a machine that is busy
 EMULATOR = sys.argv[2:]  # a test with more arguments of its own sets it
 
 _cases = []
@@ -80,7 +82,7 @@ class Program:
         """Waits for its end. Returns its exit status, and what it has said on both streams."""
         out, err = self.process.communicate(timeout=PATIENCE)
         assert not re.search("Sanitizer|runtime error", (out or "") + (err or "")), err
-        return self.process.returncode, out, err
+        return self.process.returncode, out, err and SLOW.sub("", err)
 
 
 def run(*words, **options):
@@ -131,3 +133,23 @@ def site(**files):
             with open(os.path.join(folder, name.replace("__", ".")), "w", encoding="utf-8") as file:
                 file.write(content)
         yield folder
+
+
+@contextlib.contextmanager
+def plain_user(path):
+    """A program, and options for Popen, so that it runs as a plain user."""
+    if os.geteuid() != 0:
+        yield path, {}
+        return
+    with tempfile.TemporaryDirectory() as folder:  # the build may lie where others cannot look
+        os.chmod(folder, 0o755)
+        yield shutil.copy(path, folder), {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+
+def first_line(connection):
+    got = b""
+    while b"\r\n" not in got:
+        part = connection.recv(4096)
+        assert part, got
+        got += part
+    return got.split(b"\r\n")[0]
