@@ -12,11 +12,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 import program
-from program import NOBODY, PATIENCE, Program, case, is_served, main, site
+from program import NOBODY, PATIENCE, Program, case, is_served, main, site, wait
 
 FIRST_RUN, WEFT, SITE = (os.path.abspath(word) for word in sys.argv[1:4])
 program.EMULATOR = []  # it starts another program, and knows of no emulator
@@ -70,10 +69,7 @@ def is_gone(pid):
 
 
 def wait_until_gone(pid):
-    end = time.monotonic() + PATIENCE
-    while not is_gone(pid):
-        assert time.monotonic() < end, f"process {pid} was left behind"
-        time.sleep(0.01)
+    wait(lambda: is_gone(pid), f"the end of process {pid}")
 
 
 # ---- without a terminal

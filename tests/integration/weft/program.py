@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 PATIENCE = 60  # seconds: what has not come by then never will
@@ -116,6 +117,14 @@ class Serve(Program):
         """Ends it by a signal, as it should end."""
         self.signal(number)
         return self.end()
+
+
+def wait(condition, what):
+    """Waits until the condition holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"this has not come in {PATIENCE} s: {what}"
+        time.sleep(0.005)
 
 
 def is_served(port):

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 
-from program import PATIENCE, Program, Serve, Skip, case, first_line, is_served, main, plain_user, site
+from program import PATIENCE, Program, Serve, Skip, case, first_line, is_served, main, plain_user, site, wait
 
 WEFT = os.path.abspath(sys.argv[1])
 LARGE = 64 << 20  # bytes that no buffer of a socket holds
@@ -136,8 +136,7 @@ def a_closed_stdout_does_not_become_a_connection():
             port = unused_port()
             with Program(WEFT, "serve", folder, f"--port={port}", stdout=None, stderr=None,
                          preexec_fn=lambda streams=streams: [os.close(fd) for fd in streams]) as program:
-                while program.process.poll() is None and not is_served(port):
-                    pass
+                wait(lambda program=program, port=port: program.process.poll() is not None or is_served(port), "a listener")
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
                     connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                     assert first_line(connection) == b"HTTP/1.1 200 OK"
@@ -164,8 +163,7 @@ def waiting_client(*options):
 
 
 def wait_until_stopping(served):
-    while is_served(served.port):
-        pass
+    wait(lambda: not is_served(served.port), "the end of the listener")
 
 
 @case
