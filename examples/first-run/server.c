@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 enum { PORTS = 100, MOST_PORT = 65535, STATUS_ROOM = 256 * 1024 };
 
 #define PATIENCE (10 * WEFT_SEC)
+#define LATEST (2 * WEFT_SEC) /* the server takes new figures once a second */
 
 /* Whether a program listens on this port of 127.0.0.1 now. */
 static bool is_taken(unsigned port)
@@ -86,17 +88,32 @@ static int ask(struct server *server, struct reply *r)
     return rc < 0 ? (int)rc : reply_read(r, server->status, weft_in(PATIENCE));
 }
 
-unsigned server_fibers(struct server *server)
+/* Reads the figures that are the latest. Returns false if there are none. */
+static bool look(struct server *server, int64_t *time, unsigned *fibers)
 {
     static char room[STATUS_ROOM];
     struct reply r = {.room = room, .size = sizeof room};
-    unsigned fibers = 0;
     if (server->status < 0)
         server->status = weft_dial(server->address, weft_in(PATIENCE));
     if (server->status < 0 || ask(server, &r) != 0 || r.status != 200)
-        return 0;
-    const char *alive = strstr(r.body, "\"fibers\":{\"alive\":");
-    return alive && sscanf(alive, "\"fibers\":{\"alive\":%u", &fibers) == 1 ? fibers : 0;
+        return false;
+    const char *when = strstr(r.body, "\"time\":"), *alive = strstr(r.body, "\"fibers\":{\"alive\":");
+    return when && alive && sscanf(when, "\"time\":%" SCNd64, time) == 1 &&
+           sscanf(alive, "\"fibers\":{\"alive\":%u", fibers) == 1;
+}
+
+unsigned server_fibers(struct server *server)
+{
+    weft_time until = weft_in(LATEST);
+    int64_t time = 0;
+    unsigned fibers = 0;
+    bool known = look(server, &time, &fibers);
+    while (known && time == server->seen && weft_now().ns < until.ns) {
+        weft_sleep(20 * WEFT_MS);
+        known = look(server, &time, &fibers);
+    }
+    server->seen = time;
+    return known ? fibers : 0;
 }
 
 void server_hang_up(struct server *server)

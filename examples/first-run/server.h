@@ -4,6 +4,8 @@
 #ifndef FIRST_RUN_SERVER_H
 #define FIRST_RUN_SERVER_H
 
+#include <stdint.h>
+
 #include "../support/child.h"
 
 struct server {
@@ -14,6 +16,7 @@ struct server {
     char address[32]; /* "127.0.0.1:8080" */
     char url[64];     /* "http://127.0.0.1:8080/" */
     int status;       /* a connection for the status page; -1: there is none */
+    int64_t seen;     /* when the figures were taken that were read last; 0: none were */
 };
 
 /**
@@ -22,7 +25,10 @@ struct server {
  */
 void server_start(struct server *server, const char *program, const char *folder, unsigned port);
 
-/** How many fibers it has, as its status page says. 0: it does not answer. Call it in a fiber. */
+/**
+ * How many fibers it has, as its status page says. Waits for figures that are newer than those of the last call. 0: the
+ * server does not answer. Call it in a fiber.
+ */
 unsigned server_fibers(struct server *server);
 
 /** Closes the connection for the status page. Call it in a fiber. */
