@@ -31,8 +31,8 @@ def fails(status, pattern, *words, **options):
 
 
 @contextlib.contextmanager
-def taken_port(address="127.0.0.1", family=socket.AF_INET):
-    with socket.create_server((address, 0), family=family) as listener:
+def taken_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
@@ -153,16 +153,37 @@ def a_port_that_is_taken_is_told_with_its_owner():
         fails(1, rf"\(pid {os.getpid()}\)", "serve", folder, "--port", str(port), "--addr", "0.0.0.0")
 
 
+LISTENER = """
+import socket
+listener = socket.create_server(("127.0.0.3", 0))
+print(listener.getsockname()[1], flush=True)
+listener.accept()
+"""
+
+
+@contextlib.contextmanager
+def port_of_two_owners():
+    """A port that this process has on 127.0.0.2, and another process on 127.0.0.3; and that process."""
+    while True:
+        with subprocess.Popen([sys.executable, "-c", LISTENER], stdout=subprocess.PIPE, text=True) as other:
+            try:
+                port = int(other.stdout.readline())
+                try:
+                    ours = socket.create_server(("127.0.0.2", port))
+                except OSError:
+                    continue  # a connection of another program has it
+                with ours:
+                    yield port, other.pid
+                return
+            finally:
+                other.kill()
+
+
 @case
 def the_owner_of_the_port_on_another_address_is_not_named():
-    with site() as folder, taken_port("127.0.0.2") as port:
-        other = subprocess.Popen([sys.executable, "-c", f"import socket as s; l = s.create_server(('127.0.0.3', {port})); "
-                                  "print(flush=True); l.accept()"], stdout=subprocess.PIPE)
-        with other:
-            other.stdout.readline()
-            fails(1, rf"\(pid {other.pid}\)", "serve", folder, "--port", str(port), "--addr", "127.0.0.3")
-            fails(1, rf"\(pid {os.getpid()}\)", "serve", folder, "--port", str(port), "--addr", "127.0.0.2")
-            other.kill()
+    with site() as folder, port_of_two_owners() as (port, other):
+        fails(1, rf"\(pid {other}\)", "serve", folder, "--port", str(port), "--addr", "127.0.0.3")
+        fails(1, rf"\(pid {os.getpid()}\)", "serve", folder, "--port", str(port), "--addr", "127.0.0.2")
 
 
 @case
