@@ -29,9 +29,10 @@ bool descriptors_prepare(unsigned workers, unsigned *connections)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return true;
     rlim_t own = OTHERS + EACH_WORKER * (rlim_t)(workers ? workers : cpus > 0 ? (unsigned)cpus : 1);
-    if (limit.rlim_cur < own + FEWEST * EACH_CONNECTION) {
+    rlim_t least = own + FEWEST * EACH_CONNECTION;
+    if (limit.rlim_cur < least) {
         say("this process may have %llu descriptors, and needs at least %llu\nTry: ulimit -n 1024",
-            (unsigned long long)limit.rlim_cur, (unsigned long long)(own + FEWEST * EACH_CONNECTION));
+            (unsigned long long)limit.rlim_cur, (unsigned long long)least);
         return false;
     }
     rlim_t most = (limit.rlim_cur - own) / EACH_CONNECTION;

@@ -56,17 +56,20 @@ static void explain_folder(const char *dir, int error)
     }
 }
 
-/* True if the folder can be read. That could be found out later, but then each request would fail. */
-static bool check_folder(const char *dir)
+/* Why a folder cannot be served; 0: it can. That could be found out later, but then each request would fail. */
+static int folder_error(const char *dir)
 {
     struct stat found;
-    int error = 0;
     if (stat(dir, &found) != 0)
-        error = errno;
-    else if (!S_ISDIR(found.st_mode))
-        error = ENOTDIR;
-    else if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) != 0)
-        error = errno;
+        return errno;
+    if (!S_ISDIR(found.st_mode))
+        return ENOTDIR;
+    return faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+static bool check_folder(const char *dir)
+{
+    int error = folder_error(dir);
     if (error)
         explain_folder(dir, error);
     return error == 0;

@@ -14,7 +14,7 @@ import tempfile
 from program import PATIENCE, Program, Serve, Skip, case, first_line, is_served, main, plain_user, site, wait
 
 WEFT = os.path.abspath(sys.argv[1])
-LARGE = 64 << 20  # bytes that no buffer of a socket holds
+LARGE = 32 << 20  # bytes that no buffer of a socket holds
 
 
 # ---- serving
@@ -184,7 +184,7 @@ def a_signal_as_soon_as_it_serves_is_no_failure():
 
 @case
 def a_request_is_finished_before_the_end():
-    with waiting_client() as (served, client):
+    with waiting_client("--grace", "3600") as (served, client):
         served.signal(signal.SIGTERM)
         wait_until_stopping(served)
         got = 1
