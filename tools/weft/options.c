@@ -80,7 +80,9 @@ void options_serve_help(FILE *to)
     fputs("weft serve [DIR] [OPTIONS]    serves the files of DIR, by default of the current folder\n\n", to);
     for (size_t i = 0; i < SERVE_OPTIONS; i++)
         print_option(to, &serve_options[i]);
-    fputs("\nSIGINT (Ctrl-C) and SIGTERM end it: requests are finished first. A second signal ends it at once.\n", to);
+    fputs("\nSIGINT (Ctrl-C) and SIGTERM end it: requests are finished first. A second signal ends it at once.\n"
+          "The man page weft(1) says more.\n",
+          to);
 }
 
 static bool unknown_option(const char *word, size_t length)

@@ -10,10 +10,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <linux/io_uring.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/io_uring.h>
 
 #include <weft/http.h>
 #include <weft/weft.h>
@@ -134,6 +135,32 @@ static bool make_server(struct serving *s)
     return rc == 0;
 }
 
+/* ---- the driver ---- */
+
+/* The library falls back to epoll. That is not what --io uring asks for, so the kernel is asked first. */
+static bool may_have_driver(const struct options *o)
+{
+    struct io_uring_params params = {0};
+    if (o->io != WEFT_IO_URING)
+        return true;
+    int ring = (int)syscall(SYS_io_uring_setup, 1, &params);
+    if (ring >= 0)
+        return close(ring) == 0;
+    say("--io uring: %s (%s)\nTry: --io epoll",
+        errno == ENOSYS ? "this kernel has no io_uring" : "the system does not let this process have io_uring",
+        strerror(errno));
+    return false;
+}
+
+/* Asks the scheduler, which may need more of io_uring than the kernel has, or be built without it. */
+static bool has_driver(const struct serving *s)
+{
+    if (s->options->io != WEFT_IO_URING || strcmp(weft_io_backend(), "io_uring") == 0)
+        return true;
+    say("--io uring: this program cannot use the io_uring of this system\nTry: --io epoll");
+    return false;
+}
+
 /* ---- serving ---- */
 
 static bool has_index(const char *dir)
@@ -200,10 +227,11 @@ static void *obey(void *arg)
 static void serve_until_signal(struct serving *s)
 {
     weft_fiber *obeying;
+    int listener = s->listener; /* obey may change that field */
+    print_start(s);
     int rc = weft_go_with(&obeying, NULL, obey, s);
     if (rc == 0) {
-        print_start(s);
-        rc = weft_http_serve(s->http, s->listener, WEFT_FOREVER);
+        rc = weft_http_serve(s->http, listener, WEFT_FOREVER);
         weft_cancel(obeying);
         weft_join(obeying, NULL, WEFT_FOREVER);
     }
@@ -212,15 +240,6 @@ static void serve_until_signal(struct serving *s)
     s->done = rc == 0 && !s->failed;
     if (rc != 0)
         say("cannot serve: %s", strerror(-rc));
-}
-
-/* Asks the scheduler, which may need more of io_uring than the kernel has, or be built without it. */
-static bool has_driver(const struct serving *s)
-{
-    if (s->options->io != WEFT_IO_URING || strcmp(weft_io_backend(), "io_uring") == 0)
-        return true;
-    say("--io uring: this program cannot use the io_uring of this system\nTry: --io epoll");
-    return false;
 }
 
 static void *first(void *arg)
@@ -235,21 +254,6 @@ static void *first(void *arg)
     if (s->log >= 0)
         close(s->log);
     return NULL;
-}
-
-/* The library falls back to epoll. That is not what --io uring asks for, so the kernel is asked first. */
-static bool may_have_driver(const struct options *o)
-{
-    struct io_uring_params params = {0};
-    if (o->io != WEFT_IO_URING)
-        return true;
-    int ring = (int)syscall(SYS_io_uring_setup, 1, &params);
-    if (ring >= 0)
-        return close(ring) == 0;
-    say("--io uring: %s (%s)\nTry: --io epoll",
-        errno == ENOSYS ? "this kernel has no io_uring" : "the system does not let this process have io_uring",
-        strerror(errno));
-    return false;
 }
 
 int serve(const struct options *options)
