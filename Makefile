@@ -7,7 +7,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-hooks test-clients test-mutants stress soak bench bench-http install check clean
+.PHONY: help run test test-full test-hooks test-clients test-browser test-mutants stress soak bench bench-http install check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
@@ -28,7 +28,7 @@ test: ## the tests in the builds dev, asan and tsan; outside programs; layers an
 	@tools/test quick
 
 test-full: ## the tests in all other builds (clang, other processors, valgrind), and what must hold under the hooks
-	@tools/setup run test full mutants hooks clients
+	@tools/setup run test full mutants hooks clients browser
 	@tools/test full
 
 test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded
@@ -38,6 +38,10 @@ test-hooks: ## what must hold under the hooks; the clients; python's own tests w
 test-clients: ## client libraries (libpq, libcurl, hiredis...) in fibers under the hooks, against real servers
 	@tools/setup run test clients
 	@tools/test clients
+
+test-browser: ## the sample site and the live page of weft serve, in chromium
+	@tools/setup run test browser
+	@tools/test browser
 
 test-mutants: ## break the library in known ways: every break must turn a test red
 	@tools/setup run test mutants

@@ -13,17 +13,19 @@ The browser has a profile of its own, opens no connection on its own account, an
 browser refuses raises BrowserError, and so does a wait that is in vain; its text says what was waited for.
 """
 import base64
+import contextlib
 import http.client
 import json
 import os
-import re
+import random
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds: what has not come by then never will
+PATIENCE = int(os.environ.get("WEFT_PATIENCE", 60))  # seconds: what has not come by then never will
+TRIES = 20  # times that the driver is started, each time on another port
 
 # Without --no-sandbox it does not start as root. The others keep it from talking to anybody but the page's server.
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -67,14 +69,22 @@ class Browser:
 
     def start_driver(self):
         environment = {**os.environ, "HOME": self.folder, "TMPDIR": self.folder}
-        # A group of its own: whatever it starts can be ended with it.
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       text=True, env=environment, start_new_session=True)
-        for line in self.driver.stdout:
-            if match := re.search(r"started successfully on port (\d+)", line):
-                self.port = int(match.group(1))
-                return
-        raise BrowserError("chromedriver does not start")
+        said = ""
+        for _ in range(TRIES):
+            # It wants the same port of IPv4 and IPv6. Where other tests have used up the ports that the kernel gives to
+            # clients, --port=0 mostly fails, so the port is none of these.
+            port = random.randrange(10000, 32000)
+            # A group of its own: whatever it starts can be ended with it.
+            self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True)
+            for line in self.driver.stdout:
+                said += line
+                if "started successfully" in line:
+                    self.port = port
+                    return
+            self.driver.communicate()
+        self.driver = None
+        raise BrowserError(f"chromedriver does not start: {said}")
 
     def start_session(self):
         options = {"args": [*self.flags, f"--user-data-dir={self.folder}/profile"], "binary": shutil.which("chromium")}
@@ -128,6 +138,24 @@ class Browser:
 
     def reload(self):
         self.command("POST", "/refresh")
+
+    def fresh(self):
+        """As a new browser: an empty page, no emulation, no message in the console. Pages' storage stays."""
+        self.open("about:blank")
+        self.dark(False)
+        self.size(*self.first_size)
+        self.log()
+
+    @contextlib.contextmanager
+    def other_tab(self):
+        """Opens a second tab, before the first; after the `with` it is closed, and the first one is seen again."""
+        first = self.command("GET", "/window")
+        self.command("POST", "/window", {"handle": self.command("POST", "/window/new", {"type": "tab"})["handle"]})
+        try:
+            yield
+        finally:
+            self.command("DELETE", "/window")
+            self.command("POST", "/window", {"handle": first})
 
     def url(self):
         return self.command("GET", "/url")

@@ -82,7 +82,7 @@ double figures_load(const struct figures *before, const struct figures *now, siz
 {
     double seconds = seconds_between(before, now);
     double load = seconds > 0 ? (now->workers[worker].cpu - before->workers[worker].cpu) / seconds : 0;
-    return load < 1 ? load : 1; /* ticks of 10 ms may add up to a little more */
+    return load < 0 ? 0 : load < 1 ? load : 1; /* ticks of 10 ms may add up to a little more */
 }
 
 double figures_rate(const struct figures *f, uint64_t before, const struct figures *g, uint64_t now)

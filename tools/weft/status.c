@@ -205,6 +205,7 @@ static int prepare(struct status *s, weft_http *h)
         return -ENOMEM;
     figures_take(s->now, h);
     memcpy(s->before, s->now, sizeof *s->now + s->now->worker_count * sizeof s->now->workers[0]);
+    history_add(&s->history, s->before, s->now);
     s->latest = snapshot_text(s->before, s->now);
     s->number = 1;
     s->next = (weft_time){s->now->at.ns + PERIOD};
