@@ -130,13 +130,15 @@ def unused_port():
 
 
 @case
-def a_closed_stdout_does_not_become_a_connection():
+def a_closed_stream_does_not_become_a_connection():
     with site() as folder:
         for streams in ((1,), (0, 1, 2)):
             port = unused_port()
             with Program(WEFT, "serve", folder, f"--port={port}", stdout=None, stderr=None,
                          preexec_fn=lambda streams=streams: [os.close(fd) for fd in streams]) as program:
                 wait(lambda program=program, port=port: program.process.poll() is not None or is_served(port), "a listener")
+                for fd in streams:
+                    assert os.readlink(f"/proc/{program.process.pid}/fd/{fd}") == "/dev/null", fd
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
                     connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                     assert first_line(connection) == b"HTTP/1.1 200 OK"
