@@ -166,8 +166,7 @@ def a_wrong_answer_is_found():
 @case
 def a_server_that_dies_is_a_failure():
     with start("--seconds", "100") as running:
-        while not LINE.search(running.line()):
-            pass
+        running.line_like(LINE)
         os.kill(children_of(running.process.pid)[0], signal.SIGKILL)
         status, out, err = running.end()
     assert status == 1 and err and "none was wrong" not in out, (out, err)
@@ -177,8 +176,7 @@ def a_server_that_dies_is_a_failure():
 def an_interrupt_ends_both_processes():
     for number_of in (signal.SIGINT, signal.SIGTERM):
         with start("--seconds", "100") as running:
-            while not LINE.search(running.line()):
-                pass
+            running.line_like(LINE)
             server = children_of(running.process.pid)[0]
             running.signal(number_of)
             status, out, err = running.end()
@@ -190,8 +188,7 @@ def an_interrupt_ends_both_processes():
 @case
 def a_kill_leaves_no_server_behind():
     with start("--seconds", "100") as running:
-        while not LINE.search(running.line()):
-            pass
+        running.line_like(LINE)
         server = children_of(running.process.pid)[0]
         running.signal(signal.SIGKILL)
         running.end()
@@ -221,7 +218,7 @@ class Terminal:
 
     def read_until(self, text):
         while text not in self.said:
-            self.said += os.read(self.fd, 4096).decode()
+            self.said += os.read(self.fd, 4096).decode()  # fails at its end
 
     def type(self, keys):
         os.write(self.fd, keys)

@@ -76,6 +76,12 @@ class Program:
         """Its next line on the standard output."""
         return self.process.stdout.readline()
 
+    def line_like(self, pattern):
+        """Its next line with this pattern."""
+        while not re.search(pattern, line := self.line()):
+            assert line, f"it ends without a line like {pattern}"
+        return line
+
     def signal(self, number):
         self.process.send_signal(number)
 
