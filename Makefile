@@ -1,6 +1,5 @@
 # The short names for what people do here. The work is in the CMake presets (CMakePresets.json) and in tools/.
 
-EXAMPLE ?= show
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -15,11 +14,14 @@ help: ## this list
 
 EXAMPLES := $(sort $(basename $(notdir $(wildcard examples/*.c))) show)
 
-run: ## an echo server under load, for ten seconds; EXAMPLE=hello, chat, ... ARGS="..." runs an example instead
-	@$(if $(filter $(EXAMPLE),$(EXAMPLES)),,echo "make run: there is no example $(EXAMPLE); there are: $(EXAMPLES)" >&2; exit 1)
+run: ## a web server on a sample site, under load for ten seconds; EXAMPLE=hello, chat, ... runs an example; ARGS="..."
+	@$(if $(filter $(EXAMPLE),$(EXAMPLES)),,$(if $(EXAMPLE),echo "make run: there is no example $(EXAMPLE); there are: $(EXAMPLES)" >&2; exit 1))
 	@tools/setup run
-	cmake --preset release && cmake --build --preset release --target example-$(EXAMPLE)
-	build/release/examples/$(EXAMPLE) $(ARGS)
+	cmake --preset release && cmake --build --preset release --target $(or $(EXAMPLE:%=example-%),weft_tool example-first-run)
+	$(if $(EXAMPLE),build/release/examples/$(EXAMPLE),$(FIRST_RUN)) $(ARGS)
+
+# What `make run` runs without an example: the command, and the site that it serves.
+FIRST_RUN = build/release/examples/first-run build/release/tools/weft/weft examples/site
 
 test: ## the tests in the builds dev, asan and tsan; outside programs; layers and headers
 	@tools/setup run test
@@ -69,7 +71,7 @@ bench-http: ## measure the HTTP server beside others; BENCH_ARGS=--judged takes 
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run
-	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook weft_hook_object weft_http weft_http_static
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release --target weft weft_static weft_hook weft_hook_object weft_http weft_http_static weft_tool
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers

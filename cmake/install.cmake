@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: the libraries, the headers, weft.pc, weft-hook.pc, weft-http.pc and the CMake package.
+# What `cmake --install` puts where: the libraries, the headers, weft.pc, weft-hook.pc, weft-http.pc and the CMake package;
+# the command `weft`, its man page, and its completion for shells.
 #
 # The installed tree may be moved: weft.pc and the package find their prefix from where they lie, unless
 # CMAKE_INSTALL_LIBDIR or CMAKE_INSTALL_INCLUDEDIR was given as an absolute path.
@@ -16,6 +17,15 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL
 
 install(FILES ${PROJECT_SOURCE_DIR}/docs/hooks.md ${PROJECT_SOURCE_DIR}/docs/hooks-locks.md
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/weft)
+
+# The command is linked with the static libraries: it needs nothing of what is installed beside it.
+install(TARGETS weft_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/weft.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/weft/completion/weft.bash RENAME weft
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/weft/completion/_weft DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/weft/completion/weft.fish
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/fish/vendor_completions.d)
 
 # weft.pc: ${prefix} is written relative to the file itself where the layout allows it.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")

@@ -1,6 +1,7 @@
 /*
- * show.c: what `make run` shows. It starts the server of examples/echo-server.c as a process of its own, drives many
- * connections through it for some seconds, and says every second what that takes: messages, fibers, system calls, memory.
+ * show.c: what `make run EXAMPLE=show` shows. It starts the server of examples/echo-server.c as a process of its own,
+ * drives many connections through it for some seconds, and says every second what that takes: messages, fibers, system
+ * calls, memory.
  *
  *      show [--connections 1000] [--seconds 10]
  *
@@ -12,19 +13,17 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <weft/weft.h>
 
 #include "../../bench/common/calls.h"
-#include "fail.h"
+#include "../support/arguments.h"
+#include "../support/fail.h"
+#include "../support/numbers.h"
 #include "load.h"
 #include "server.h"
-
-#define OTHER_DESCRIPTORS 64 /* in either process, beside one for each connection */
 
 static struct {
     unsigned connections, seconds;
@@ -44,50 +43,27 @@ struct sample {
 
 static struct calls counter;
 
-static struct sample look(const struct load *load)
+static struct sample look(const struct crowd *load)
 {
     struct sample s = {.calls = UINT64_MAX};
     if (counter.threads > 0 && !calls_read(&counter, &s.calls))
         fail(errno, "the counter of system calls cannot be read");
-    s.messages = load_answered(load);
+    s.messages = crowd_turns(load);
     s.at = weft_now();
     s.fibers = server_fibers(&server);
-    s.memory = server_memory(&server);
+    s.memory = child_memory(&server.child);
     return s;
-}
-
-/* 1234567 as 1,234,567, to a room of its own. */
-static const char *grouped(uint64_t n, char room[32])
-{
-    char digits[32];
-    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
-    char *to = room;
-    for (int i = 0; i < count; i++) {
-        if (i > 0 && (count - i) % 3 == 0)
-            *to++ = ',';
-        *to++ = digits[i];
-    }
-    *to = '\0';
-    return room;
-}
-
-static double seconds_between(const struct sample *a, const struct sample *b)
-{
-    return (double)(b->at.ns - a->at.ns) / (double)WEFT_SEC;
 }
 
 static uint64_t rate(const struct sample *a, const struct sample *b)
 {
-    return (uint64_t)((double)(b->messages - a->messages) / seconds_between(a, b));
+    return (uint64_t)number_rate(a->messages, a->at, b->messages, b->at);
 }
 
 /* System calls of the server for a message; "n/a" if they are not counted. */
-static const char *calls_of_one(const struct sample *a, const struct sample *b, char room[32])
+static const char *calls_of_one(const struct sample *a, const struct sample *b, char room[NUMBER_ROOM])
 {
-    if (b->calls == UINT64_MAX || b->messages == a->messages)
-        return "n/a";
-    snprintf(room, 32, "%.2f", (double)(b->calls - a->calls) / (double)(b->messages - a->messages));
-    return room;
+    return b->calls == UINT64_MAX ? "n/a" : number_each(b->calls - a->calls, b->messages - a->messages, room);
 }
 
 /* The live line: in place on a terminal, else a line for each. */
@@ -96,17 +72,17 @@ static void print_line(unsigned second, const struct sample *before, const struc
     bool in_place = isatty(STDOUT_FILENO);
     char messages[32], fibers[32], calls[32];
     printf("%s%3u s %10s messages/s %8s fibers %6s calls/message %7.1f MB%s", in_place ? "\r" : "", second,
-           grouped(rate(before, now), messages), grouped(now->fibers, fibers), calls_of_one(before, now, calls),
-           now->memory / 1e6, in_place ? "" : "\n");
+           number_grouped(rate(before, now), messages), number_grouped(now->fibers, fibers),
+           calls_of_one(before, now, calls), now->memory / 1e6, in_place ? "" : "\n");
     fflush(stdout);
 }
 
 /* Lets the load go on for its time, or until something is wrong. *first and *last are its begin and end. */
-static void watch(struct load *load, struct sample *first, struct sample *last)
+static void watch(struct crowd *load, struct sample *first, struct sample *last)
 {
     *first = *last = look(load);
-    load_begin(load);
-    for (unsigned second = 1; second <= options.seconds && !load_failed(load); second++) {
+    crowd_begin(load);
+    for (unsigned second = 1; second <= options.seconds && !crowd_failed(load); second++) {
         weft_sleep_until((weft_time){first->at.ns + second * WEFT_SEC});
         struct sample now = look(load);
         print_line(second, last, &now);
@@ -121,11 +97,11 @@ static void sum_up(const struct sample *first, const struct sample *last, double
 {
     char messages[32], connections[32], per_second[32], fibers[32], calls[32];
     printf("\n%s messages of %d bytes on %s connections in %.1f s; every byte came back as it was sent.\n",
-           grouped(last->messages, messages), LOAD_BYTES, grouped(options.connections, connections),
-           seconds_between(first, last));
-    printf("  messages/s         %s, by %s\n", grouped(rate(first, last), per_second), server.backend);
+           number_grouped(last->messages, messages), LOAD_BYTES, number_grouped(options.connections, connections),
+           (double)(last->at.ns - first->at.ns) / (double)WEFT_SEC);
+    printf("  messages/s         %s, by %s\n", number_grouped(rate(first, last), per_second), server.backend);
     printf("  fibers             %s: one for each connection, and those that accept and wait for signals\n",
-           grouped(last->fibers, fibers));
+           number_grouped(last->fibers, fibers));
     if (no_calls)
         printf("  system calls       not counted: %s\n", calls_explain(no_calls));
     else
@@ -141,9 +117,9 @@ static void sum_up(const struct sample *first, const struct sample *last, double
 
 static void *show(void *arg)
 {
-    double memory_before = server_memory(&server);
-    struct load *load = load_new(server.address, options.connections);
-    const char *no_calls = calls_open(&counter, server.pid);
+    double memory_before = child_memory(&server.child);
+    struct crowd *load = load_new(server.address, options.connections);
+    const char *no_calls = calls_open(&counter, server.child.pid);
     struct sample first, last;
     char why[200];
     (void)arg;
@@ -151,23 +127,13 @@ static void *show(void *arg)
         fail(ENOMEM, "no load");
     calls_start(&counter);
     watch(load, &first, &last);
-    if (!load_end(load, why, sizeof why))
+    if (!crowd_end(load, why, sizeof why))
         fail(0, "%s", why);
     calls_close(&counter);
-    server_end(&server);
+    child_end(&server.child);
+    load_free();
     sum_up(&first, &last, memory_before, no_calls);
     return NULL;
-}
-
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        fail(errno, "getrlimit");
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < options.connections + OTHER_DESCRIPTORS)
-        fail(0, "this process may have %llu descriptors: too few for %u connections (--connections N)",
-             (unsigned long long)limit.rlim_cur, options.connections);
 }
 
 static void find_folder(void)
@@ -183,28 +149,22 @@ static void find_folder(void)
         memmove(options.folder, options.folder + above + 1, strlen(options.folder + above)); /* shorter from here */
 }
 
-static void read_options(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i += 2) {
-        char *rest = "";
-        unsigned long n = i + 1 < argc ? strtoul(argv[i + 1], &rest, 10) : 0;
-        unsigned *option = !strcmp(argv[i], "--connections") ? &options.connections
-                           : !strcmp(argv[i], "--seconds")   ? &options.seconds
-                                                             : NULL;
-        if (!option || n < 1 || n > 1000000 || *rest != '\0')
-            fail(0, "usage: show [--connections N] [--seconds N]");
-        *option = (unsigned)n;
-    }
-}
+static const struct argument arguments[] = {
+    {"--connections", &options.connections, 1, 1000000},
+    {"--seconds", &options.seconds, 1, 1000000},
+    {.name = NULL},
+};
 
 int main(int argc, char **argv)
 {
     char program[sizeof options.folder + 16], connections[32];
-    read_options(argc, argv);
-    raise_descriptors();
+    (void)argc;
+    arguments_read(argv + 1, arguments, "show [--connections N] [--seconds N]");
+    child_allow_connections(options.connections);
     find_folder();
     snprintf(program, sizeof program, "%s/echo-server", options.folder);
-    printf("%s connections to %s, for %u s:\n", grouped(options.connections, connections), program, options.seconds);
+    printf("%s connections to %s, for %u s:\n", number_grouped(options.connections, connections), program,
+           options.seconds);
     fflush(stdout);
     server_start(&server, program);
     int rc = weft_run(show, NULL, NULL, NULL);

@@ -3,16 +3,42 @@
  *
  * Exit status: 0, 1 something failed, 2 the command line is wrong.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <weft/api.h>
 
 #include "options.h"
+#include "say.h"
 #include "serve.h"
+
+/* A standard stream that the caller has closed must not become a connection, which then would get this program's words.
+ * What is opened in its place is of no use to it: a write to "standard output" still fails. */
+static void hold_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int end_of_words(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    say("cannot write to the standard output: %s", strerror(errno));
+    return 1;
+}
 
 int main(int argc, char **argv)
 {
     struct options options;
+    hold_standard_streams();
     if (!options_read(&options, argc, argv))
         return 2;
     switch (options.command) {
@@ -28,5 +54,5 @@ int main(int argc, char **argv)
         options_help(stdout);
         break;
     }
-    return fflush(stdout) ? 1 : 0;
+    return end_of_words();
 }

@@ -80,7 +80,9 @@ void options_serve_help(FILE *to)
     fputs("weft serve [DIR] [OPTIONS]    serves the files of DIR, by default of the current folder\n\n", to);
     for (size_t i = 0; i < SERVE_OPTIONS; i++)
         print_option(to, &serve_options[i]);
-    fputs("\nSIGINT (Ctrl-C) and SIGTERM end it: requests are finished first. A second signal ends it at once.\n", to);
+    fputs("\nSIGINT (Ctrl-C) and SIGTERM end it: requests are finished first. A second signal ends it at once.\n"
+          "The man page weft(1) says more.\n",
+          to);
 }
 
 static bool unknown_option(const char *word, size_t length)
@@ -203,6 +205,10 @@ static bool read_serve(struct options *options, char **argv)
         if (words == 0)
             return false;
         argv += words;
+    }
+    if (options->dir && !*options->dir) {
+        say("the name of the folder is empty" TRY_SERVE_HELP);
+        return false;
     }
     if (!options->dir)
         options->dir = ".";

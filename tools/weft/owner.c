@@ -4,26 +4,52 @@
  */
 #include "owner.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LISTENING 0x0a /* TCP_LISTEN, as /proc/net/tcp writes it */
-#define PATH_ROOM 512  /* "/proc/", two names of a folder, and what stands between them */
+#define ADDRESS_ROOM 33
+#define PATH_ROOM 512 /* "/proc/", two names of a folder, and what stands between them */
+
+/* An address as the kernel's tables have it: its 32-bit words as they lie in memory, each as eight digits. "": all. */
+static void write_hex(const char *addr, char hex[ADDRESS_ROOM])
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    hex[0] = '\0';
+    if (inet_pton(AF_INET, addr, &v4) == 1 && v4.s_addr != 0)
+        snprintf(hex, ADDRESS_ROOM, "%08X", v4.s_addr);
+    else if (inet_pton(AF_INET6, addr, &v6) == 1 && !IN6_IS_ADDR_UNSPECIFIED(&v6))
+        snprintf(hex, ADDRESS_ROOM, "%08X%08X%08X%08X", v6.s6_addr32[0], v6.s6_addr32[1], v6.s6_addr32[2],
+                 v6.s6_addr32[3]);
+}
+
+/* Whether two sockets cannot have the same port: one of them has all addresses, or both have the same one. An IPv4
+ * address in the table of IPv6 has other digits before its own. */
+static bool overlaps(const char *listed, const char *wanted)
+{
+    size_t listed_length = strlen(listed), length = strlen(wanted);
+    return strspn(listed, "0") == listed_length ||
+           (length <= listed_length && strcmp(listed + listed_length - length, wanted) == 0);
+}
 
 /* The inode of the socket that listens on the port; 0: there is none in this table. */
-static unsigned long inode_in(const char *table, unsigned port)
+static unsigned long inode_in(const char *table, const char *address, unsigned port)
 {
-    char line[512];
+    char line[512], local[ADDRESS_ROOM];
     unsigned long found = 0;
     FILE *f = fopen(table, "re");
     while (f && !found && fgets(line, sizeof line, f)) {
-        unsigned local, state;
+        unsigned local_port, state;
         unsigned long inode;
-        if (sscanf(line, "%*d: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*d %*d %lu", &local, &state, &inode) == 3 &&
-            local == port && state == LISTENING)
+        if (sscanf(line, "%*d: %32[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*d %*d %lu", local, &local_port, &state, &inode) ==
+                4 &&
+            local_port == port && state == LISTENING && overlaps(local, address))
             found = inode;
     }
     if (f)
@@ -57,16 +83,20 @@ static void describe(const char *pid, char *to, size_t size)
         name[strcspn(name, "\n")] = '\0';
     if (f)
         fclose(f);
-    snprintf(to, size, "pid %s%s%s", pid, name[0] ? " " : "", name);
+    if (name[0])
+        snprintf(to, size, "%s (pid %s)", name, pid);
+    else
+        snprintf(to, size, "pid %s", pid);
 }
 
-bool owner_of_port(unsigned port, char *to, size_t size)
+bool owner_of_port(const char *addr, unsigned port, char *to, size_t size)
 {
-    char link[64];
+    char link[64], address[ADDRESS_ROOM];
     bool found = false;
-    unsigned long inode = inode_in("/proc/net/tcp", port);
+    write_hex(addr, address);
+    unsigned long inode = inode_in("/proc/net/tcp", address, port);
     if (!inode)
-        inode = inode_in("/proc/net/tcp6", port);
+        inode = inode_in("/proc/net/tcp6", address, port);
     if (!inode)
         return false;
     snprintf(link, sizeof link, "socket:[%lu]", inode);

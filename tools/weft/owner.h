@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Writes "pid 123 nginx" to `to`. Returns false if the process cannot be told: it may belong to another user. */
-bool owner_of_port(unsigned port, char *to, size_t size);
+/**
+ * Finds the process whose socket keeps others from listening on this address and port, and writes "nginx (pid 123)" to
+ * `to`. Returns false if the process cannot be told: it may belong to another user.
+ */
+bool owner_of_port(const char *addr, unsigned port, char *to, size_t size);
 
 #endif

@@ -35,9 +35,9 @@ void place_url(const char *addr, unsigned port, char *to, size_t size)
 static void say_in_use(const char *addr, unsigned port)
 {
     char owner[128];
-    bool known = owner_of_port(port, owner, sizeof owner);
-    say("port %u of %s is in use%s%s%s: choose another one with --port, or --port 0 for any free one", port, addr,
-        known ? " (by " : "", known ? owner : "", known ? ")" : "");
+    bool known = owner_of_port(addr, port, owner, sizeof owner);
+    say("port %u of %s is in use%s%s\nTry: another --port, or --port 0 for any free one", port, addr,
+        known ? " by " : "", known ? owner : "");
 }
 
 static unsigned first_free_port(void)
@@ -58,14 +58,18 @@ static void explain(const char *addr, unsigned port, int error)
         say_in_use(addr, port);
         break;
     case EACCES:
-        say("this user may not listen on port %u: choose a port from %u on with --port", port, first_free_port());
+        say("this user may not listen on port %u\nTry: --port 8080, or any other from %u on", port, first_free_port());
         break;
     case EADDRNOTAVAIL:
-        say("this machine does not have the address %s: choose 127.0.0.1 or 0.0.0.0 with --addr", addr);
+        say("this machine does not have the address %s\nTry: --addr 127.0.0.1 (this machine only), or 0.0.0.0 (all "
+            "networks)",
+            addr);
         break;
     case ENOENT:
     case EINVAL:
-        say("there is no host \"%s\": --addr takes an address of this machine, such as 127.0.0.1 or 0.0.0.0", addr);
+        say("there is no host \"%s\": --addr takes an address of this machine\nTry: --addr 127.0.0.1 (this machine "
+            "only), or 0.0.0.0 (all networks)",
+            addr);
         break;
     default:
         say("cannot listen on port %u of %s: %s", port, addr, strerror(error));

@@ -5,16 +5,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/io_uring.h>
 
 #include <weft/http.h>
 #include <weft/weft.h>
 
+#include "descriptors.h"
 #include "place.h"
 #include "say.h"
 #include "status.h"
@@ -25,8 +30,11 @@ struct serving {
     struct status *status;
     int log;
     int listener;
+    unsigned connections; /* the most at a time; 0: as the server has it */
     sigset_t signals;
-    bool done; /* it has served, and ended as it should */
+    bool failed;          /* signals could not be waited for */
+    atomic_bool stopping; /* a signal has come */
+    bool done;            /* it has served, and ended as it should */
 };
 
 /* ---- what is served ---- */
@@ -49,20 +57,47 @@ static void explain_folder(const char *dir, int error)
     }
 }
 
-/* True if the folder can be read. That could be found out later, but then each request would fail. */
-static bool check_folder(const char *dir)
+/* Why a folder cannot be served; 0: it can. That could be found out later, but then each request would fail. */
+static int folder_error(const char *dir)
 {
     struct stat found;
-    int error = 0;
     if (stat(dir, &found) != 0)
-        error = errno;
-    else if (!S_ISDIR(found.st_mode))
-        error = ENOTDIR;
-    else if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) != 0)
-        error = errno;
+        return errno;
+    if (!S_ISDIR(found.st_mode))
+        return ENOTDIR;
+    return faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+static bool check_folder(const char *dir)
+{
+    int error = folder_error(dir);
     if (error)
         explain_folder(dir, error);
     return error == 0;
+}
+
+/* The standard output, if it can be written to. */
+static int own_output(void)
+{
+    int mode = fcntl(STDOUT_FILENO, F_GETFL);
+    if (mode >= 0 && (mode & O_ACCMODE) != O_RDONLY)
+        return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    errno = EBADF;
+    return -1;
+}
+
+static void explain_log(const char *name, int error)
+{
+    if (strcmp(name, "-") == 0)
+        say("cannot write the log to the standard output: %s", error == EBADF ? "it is closed" : strerror(error));
+    else if (error == EISDIR)
+        say("cannot write the log %s: it is a folder, and --log takes a file", name);
+    else if (error == ENOENT)
+        say("cannot write the log %s: there is no such folder", name);
+    else if (error == EACCES || error == EPERM)
+        say("cannot write the log %s: this user may not", name);
+    else
+        say("cannot write the log %s: %s", name, strerror(error));
 }
 
 static bool open_log(struct serving *s)
@@ -70,17 +105,18 @@ static bool open_log(struct serving *s)
     const char *name = s->options->log;
     if (!name)
         return true;
-    s->log = strcmp(name, "-") == 0 ? dup(STDOUT_FILENO) : open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    s->log = strcmp(name, "-") == 0 ? own_output() : open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     int rc = s->log < 0 ? -errno : weft_http_log(s->http, s->log);
     if (rc != 0)
-        say("cannot write the log %s: %s", name, strerror(-rc));
+        explain_log(name, -rc);
     return rc == 0;
 }
 
 static bool make_server(struct serving *s)
 {
     const struct options *o = s->options;
-    const weft_http_opts http = {.size = sizeof http, .grace = o->grace ? o->grace * WEFT_SEC : -1};
+    const weft_http_opts http = {
+        .size = sizeof http, .grace = o->grace ? o->grace * WEFT_SEC : -1, .max_conns = s->connections};
     const weft_files_opts files = {.size = sizeof files, .list = o->list, .hidden = o->hidden};
     int rc = weft_http_new(&s->http, &http);
     if (rc != 0) {
@@ -99,7 +135,40 @@ static bool make_server(struct serving *s)
     return rc == 0;
 }
 
+/* ---- the driver ---- */
+
+/* The library falls back to epoll. That is not what --io uring asks for, so the kernel is asked first. */
+static bool may_have_driver(const struct options *o)
+{
+    struct io_uring_params params = {0};
+    if (o->io != WEFT_IO_URING)
+        return true;
+    int ring = (int)syscall(SYS_io_uring_setup, 1, &params);
+    if (ring >= 0)
+        return close(ring) == 0;
+    say("--io uring: %s (%s)\nTry: --io epoll",
+        errno == ENOSYS ? "this kernel has no io_uring" : "the system does not let this process have io_uring",
+        strerror(errno));
+    return false;
+}
+
+/* Asks the scheduler, which may need more of io_uring than the kernel has, or be built without it. */
+static bool has_driver(const struct serving *s)
+{
+    if (s->options->io != WEFT_IO_URING || strcmp(weft_io_backend(), "io_uring") == 0)
+        return true;
+    say("--io uring: this program cannot use the io_uring of this system\nTry: --io epoll");
+    return false;
+}
+
 /* ---- serving ---- */
+
+static bool has_index(const char *dir)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/index.html", dir);
+    return length >= (int)sizeof path || access(path, F_OK) == 0;
+}
 
 static void print_start(const struct serving *s)
 {
@@ -114,16 +183,42 @@ static void print_start(const struct serving *s)
         printf("; status at %s_weft", url);
     putchar('\n');
     fflush(stdout);
+    if (!o->list && !has_index(o->dir))
+        say("%s has no index.html, so the address above is not found\nTry: --list, which lists folders", o->dir);
+}
+
+/* weft_http_stop closes the server's own copy of the listener. With this one closed too, the kernel refuses the clients
+ * that come while requests are finished. */
+static void close_listener(struct serving *s)
+{
+    if (s->listener >= 0)
+        weft_close(s->listener);
+    s->listener = -1;
+}
+
+/* False: serving has ended, so no signal matters any more; or signals cannot be waited for, and then nothing else could
+ * end the serving. */
+static bool wait_signal(struct serving *s)
+{
+    int rc = weft_wait_signal(&s->signals, NULL, WEFT_FOREVER);
+    if (rc < 0 && rc != -ECANCELED) {
+        say("cannot wait for signals: %s", strerror(-rc));
+        s->failed = true;
+        weft_http_stop(s->http);
+    }
+    return rc >= 0;
 }
 
 /* The first signal ends gracefully, the second one at once. */
 static void *obey(void *arg)
 {
     struct serving *s = arg;
-    if (weft_wait_signal(&s->signals, NULL, WEFT_FOREVER) < 0)
+    if (!wait_signal(s))
         return NULL;
+    atomic_store(&s->stopping, true);
     weft_http_stop(s->http);
-    if (weft_wait_signal(&s->signals, NULL, WEFT_FOREVER) < 0)
+    close_listener(s);
+    if (!wait_signal(s))
         return NULL;
     say("ended before all requests were answered");
     _exit(1);
@@ -132,25 +227,27 @@ static void *obey(void *arg)
 static void serve_until_signal(struct serving *s)
 {
     weft_fiber *obeying;
+    int listener = s->listener; /* obey may change that field */
+    print_start(s);
     int rc = weft_go_with(&obeying, NULL, obey, s);
     if (rc == 0) {
-        print_start(s);
-        rc = weft_http_serve(s->http, s->listener, WEFT_FOREVER);
+        rc = weft_http_serve(s->http, listener, WEFT_FOREVER);
         weft_cancel(obeying);
         weft_join(obeying, NULL, WEFT_FOREVER);
     }
-    if (rc == 0)
-        s->done = true;
-    else
+    if (atomic_load(&s->stopping))
+        rc = 0; /* the signal may have come before the call */
+    s->done = rc == 0 && !s->failed;
+    if (rc != 0)
         say("cannot serve: %s", strerror(-rc));
 }
 
 static void *first(void *arg)
 {
     struct serving *s = arg;
-    if (make_server(s) && (s->listener = place_listen(s->options->addr, s->options->port)) >= 0) {
+    if (has_driver(s) && make_server(s) && (s->listener = place_listen(s->options->addr, s->options->port)) >= 0) {
         serve_until_signal(s);
-        weft_close(s->listener);
+        close_listener(s);
     }
     status_end(s->status);
     weft_http_free(s->http);
@@ -159,23 +256,13 @@ static void *first(void *arg)
     return NULL;
 }
 
-/* Each connection takes a descriptor. */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int serve(const struct options *options)
 {
     struct serving s = {.options = options, .log = -1, .listener = -1};
     const weft_sched_opts sched = {.size = sizeof sched, .threads = options->workers, .io = options->io};
-    if (!check_folder(options->dir))
+    if (!check_folder(options->dir) || !may_have_driver(options) ||
+        !descriptors_prepare(options->workers, &s.connections))
         return 1;
-    raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a log may be a pipe that nobody reads any more */
     sigemptyset(&s.signals);
     sigaddset(&s.signals, SIGINT);

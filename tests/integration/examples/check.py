@@ -404,7 +404,7 @@ def show():
     assert re.search(r"^[\d,]+ messages of 64 bytes on 50 connections in \d+\.\d s; every byte came back", said, re.M), said
     assert f"{sys.argv[2]}/echo-server 127.0.0.1:7000" in said or "examples/echo-server 127.0.0.1:7000" in said, said
     for wrong, what in (("byte", "what came back is not what was sent"), ("end", "the server has hung up"),
-                        ("death", "hung up|says nothing more"), ("more", "more came back than was sent")):
+                        ("death", "hung up|says nothing more"), ("more", "more came back than was asked for")):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(os.path.join(sys.argv[2], "show"), folder)
             path = os.path.join(folder, "echo-server")

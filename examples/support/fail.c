@@ -3,6 +3,7 @@
  */
 #include "fail.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ void fail(int error, const char *what, ...)
     va_list args;
     va_start(args, what);
     fflush(stdout);
-    fputs("\nshow: ", stderr); /* a live line may be under way */
+    fprintf(stderr, "\n%s: ", program_invocation_short_name); /* a live line may be under way */
     vfprintf(stderr, what, args);
     fprintf(stderr, "%s%s\n", error ? ": " : "", error ? strerror(error) : "");
     va_end(args);

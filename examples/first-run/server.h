@@ -1,0 +1,37 @@
+/*
+ * server.h: `weft serve --status` as its first user sees it: a child process (support/child.h) that has a status page.
+ */
+#ifndef FIRST_RUN_SERVER_H
+#define FIRST_RUN_SERVER_H
+
+#include <stdint.h>
+
+#include "../support/child.h"
+
+struct server {
+    struct child child;
+    unsigned port;
+    unsigned workers;
+    char backend[16]; /* epoll or io_uring */
+    char address[32]; /* "127.0.0.1:8080" */
+    char url[64];     /* "http://127.0.0.1:8080/" */
+    int status;       /* a connection for the status page; -1: there is none */
+    int64_t seen;     /* when the figures were taken that were read last; 0: none were */
+};
+
+/**
+ * Starts the program on the folder, at this port of 127.0.0.1 or the next free one (0: any), and waits until it serves. It
+ * has a process group of its own. What can go wrong ends this program.
+ */
+void server_start(struct server *server, const char *program, const char *folder, unsigned port);
+
+/**
+ * How many fibers it has, as its status page says. Waits for figures that are newer than those of the last call. 0: the
+ * server does not answer. Call it in a fiber.
+ */
+unsigned server_fibers(struct server *server);
+
+/** Closes the connection for the status page. Call it in a fiber. */
+void server_hang_up(struct server *server);
+
+#endif
