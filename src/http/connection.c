@@ -105,11 +105,11 @@ static bool idle(struct wh_connection *c)
 
 static int receive_more(struct wh_connection *c, weft_time deadline)
 {
-    if (!wh_input_reserve(c, MORE))
-        return -ENOMEM;
     int rc = wh_out_flush(c); /* answers to earlier requests */
     if (rc != 0)
         return rc;
+    if (!wh_input_reserve(c, MORE))
+        return -ENOMEM;
     ptrdiff_t n = wh_receive(c, c->in + c->in_end, c->in_size - c->in_end, deadline);
     if (n > 0) {
         c->in_end += (uint32_t)n;
@@ -263,6 +263,8 @@ static void serve(struct wh_connection *c)
             continue;
         if (fate == LAST)
             end_last(c, false);
+        else
+            wh_out_flush_whole(c);
         return;
     }
 }

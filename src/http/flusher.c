@@ -28,6 +28,7 @@ static void send_some(struct wh_connection *c)
     }
     memmove(b->out, b->out + n, b->out_end - (size_t)n);
     b->out_end -= (uint32_t)n;
+    b->whole -= b->whole < (uint32_t)n ? b->whole : (uint32_t)n;
     wh_out_sent(c);
 }
 

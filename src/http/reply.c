@@ -187,6 +187,7 @@ static void count_answer(weft_exchange *x)
     struct wh_connection *c = x->c;
     x->answer = WH_ENDED;
     c->block->answers++;
+    c->block->whole = c->block->out_end;
     wh_count_add(&c->w->status[x->status / 100], 1);
 }
 
