@@ -39,3 +39,7 @@ endfunction()
 
 weft_served_test(keep)
 weft_served_test(pipeline)
+weft_served_test(body)
+weft_served_test(body_failures)
+weft_served_test(body_rest)
+weft_served_test(expect)
