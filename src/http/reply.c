@@ -249,8 +249,10 @@ int weft_http_begin(weft_exchange *x, int status)
     int rc = begin(x, status);
     if (rc != 0)
         return rc;
-    if (x->has_own_length && status != 204) {
-        frame_size = length_field(frame, status == 205 ? 0 : x->length);
+    if (status == 205) { /* unlike 204 and 304 it has a body by its nature, so its length must be told */
+        frame_size = length_field(frame, 0);
+    } else if (x->has_own_length && status != 204) {
+        frame_size = length_field(frame, x->length);
         x->has_length = !x->sends_nothing;
         x->length_left = x->length;
     } else if (!x->sends_nothing && x->head.minor > 0) {
