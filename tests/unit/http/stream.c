@@ -139,13 +139,19 @@ static int says_file(weft_exchange *x, void *arg)
     return rc;
 }
 
+static int says_empty_file(weft_exchange *x, void *arg)
+{
+    int rc = begin_with(x, 0);
+    return rc != 0 ? rc : weft_http_write_file(x, *(int *)arg, 0, 0);
+}
+
 static uint64_t flood;
 static int file;
 
-static const struct served_route routes[] = {{"GET /parts", says_parts, NULL}, {"GET /wait", says_and_waits, NULL},
-                                             {"GET /order", disorders, NULL},  {"GET /half", fails_half_way, NULL},
-                                             {"GET /pour", pours, &flood},     {"GET /file", says_file, &file},
-                                             {"GET /hello", says_hello, NULL}, {0}};
+static const struct served_route routes[] = {
+    {"GET /parts", says_parts, NULL},       {"GET /wait", says_and_waits, NULL}, {"GET /order", disorders, NULL},
+    {"GET /half", fails_half_way, NULL},    {"GET /pour", pours, &flood},        {"GET /file", says_file, &file},
+    {"GET /empty", says_empty_file, &file}, {"GET /hello", says_hello, NULL},    {0}};
 
 static void check_parts(struct client *c, int size, int count)
 {
@@ -346,6 +352,26 @@ TEST(a_file_that_is_shorter_than_it_was_cuts_the_answer)
     close(file);
 }
 
+/* The system holds a head back for a fifth of a second if it was told that more follows. */
+TEST(an_empty_part_of_a_file_does_not_hold_back_the_head)
+{
+    enum { COUNT = 20 };
+    struct served s;
+    struct client c;
+    file = memfd_create("body", MFD_CLOEXEC);
+    served_begin(&s, NULL, routes);
+    client_open(&c, s.port);
+    weft_time begin = weft_now();
+    for (int i = 0; i < COUNT; i++) {
+        client_say(&c, "GET /empty" HOST "\r\n");
+        client_expect_body(&c, 200, "");
+    }
+    CHECK_INT(weft_now().ns - begin.ns, <, COUNT * WEFT_SEC / 10);
+    client_close(&c);
+    served_end(&s);
+    close(file);
+}
+
 /* The most bytes that the system keeps of a connection on its sending side. */
 static uint64_t most_in_flight(void)
 {
@@ -385,4 +411,4 @@ TESTS(stream, parts_arrive_whole_in_each_framing, the_framing_is_chunks_or_the_l
       a_flush_sends_what_was_collected, calls_out_of_order_are_refused,
       an_answer_that_fails_half_way_never_looks_complete, an_answer_of_too_few_bytes_is_cut,
       parts_of_files_are_parts_of_the_body, a_file_that_is_shorter_than_it_was_cuts_the_answer,
-      a_handler_waits_for_a_client_that_reads_slowly)
+      an_empty_part_of_a_file_does_not_hold_back_the_head, a_handler_waits_for_a_client_that_reads_slowly)
