@@ -165,6 +165,8 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t count)
 {
     struct window w = {0};
+    if (count == 0) /* nothing would follow MSG_MORE, and the system would hold back the head */
+        return c->has_failed ? -EPIPE : 0;
     int rc = c->block->out_end > 0 ? flush(c, MSG_MORE) : 0; /* the head goes into the file's first packet */
     if (rc != 0 || c->has_failed)
         return rc != 0 ? rc : -EPIPE;
