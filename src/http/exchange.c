@@ -76,20 +76,22 @@ weft_scope *weft_http_scope(weft_exchange *x)
     return &x->scope;
 }
 
+/* Children may end late: what the client can have goes out meanwhile. */
 static void close_scope(weft_exchange *x)
 {
     struct wh_connection *c = x->c;
     wh_lock(&c->h->lock);
     c->scope = NULL; /* from now on weft_http_stop leaves it alone */
     weft_mutex_unlock(&c->h->lock);
+    if (x->answer != WH_CUT && c->block->out_end > 0)
+        wh_flusher_watch(c);
     weft_scope_close(&x->scope);
     x->has_scope = false;
+    wh_flusher_forget(c);
 }
 
 void wh_exchange_end(weft_exchange *x)
 {
-    if (x->has_scope)
-        close_scope(x);
     while (x->extra) {
         struct wh_extra *e = x->extra;
         x->extra = e->next;
@@ -227,6 +229,8 @@ int wh_exchange_run(weft_exchange *x)
     int rc = weft_http_next(x);
     if (x->c->is_unflushed)
         wh_flusher_forget(x->c);
+    if (x->has_scope)
+        close_scope(x);
     return rc;
 }
 
