@@ -49,6 +49,13 @@ static int fails_half_way(weft_exchange *x, void *arg)
     return -EIO;
 }
 
+/* The same, but what was collected before has gone out by then. */
+static int waits_and_fails(weft_exchange *x, void *arg)
+{
+    weft_event_wait(&go_on, WEFT_FOREVER);
+    return fails_half_way(x, arg);
+}
+
 /* As many bytes as its Content-Length says, but then it fails: the bytes that were not sent must not be. */
 static int fails_at_the_end(weft_exchange *x, void *arg)
 {
@@ -60,9 +67,11 @@ static int fails_at_the_end(weft_exchange *x, void *arg)
 }
 
 static const struct served_route routes[] = {
-    {"GET /", says_hello, NULL},         {"/number/{n}", says_number, NULL},    {"/much/{n}", says_much, NULL},
-    {"POST /echo", echoes, NULL},        {"POST /unread", says_hello, NULL},    {"GET /wait", waits, NULL},
-    {"GET /half", fails_half_way, NULL}, {"GET /full", fails_at_the_end, NULL}, {0}};
+    {"GET /", says_hello, NULL},           {"/number/{n}", says_number, NULL},
+    {"/much/{n}", says_much, NULL},        {"POST /echo", echoes, NULL},
+    {"POST /unread", says_hello, NULL},    {"GET /wait", waits, NULL},
+    {"GET /half", fails_half_way, NULL},   {"GET /late", waits_and_fails, NULL},
+    {"GET /full", fails_at_the_end, NULL}, {0}};
 
 static void begin(struct served *s, struct client *c)
 {
@@ -289,6 +298,19 @@ TEST(answers_before_one_that_is_cut_are_sent)
     end(&s, &c);
 }
 
+TEST(behind_answers_that_have_gone_out_a_cut_sends_nothing)
+{
+    struct served s;
+    struct client c;
+    begin(&s, &c);
+    client_say(&c, "GET /number/1" HOST "\r\nGET /number/2" HOST "\r\nGET /late" HOST "\r\n");
+    expect_number(&c, 1);
+    expect_number(&c, 2);
+    weft_event_set(&go_on);
+    CHECK(client_sees_end(&c));
+    end(&s, &c);
+}
+
 TEST(an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
 {
     struct served s;
@@ -309,4 +331,5 @@ TESTS(pipeline, pipelined_requests_are_answered_in_their_order, a_batch_of_16_re
       answers_go_out_while_a_later_handler_waits,
       answers_go_out_while_a_later_handler_waits_also_if_the_buffer_is_nearly_full,
       a_client_that_does_not_read_holds_up_nobody_else, answers_before_one_that_is_cut_are_sent,
+      behind_answers_that_have_gone_out_a_cut_sends_nothing,
       an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
