@@ -91,8 +91,7 @@ static void add_bad_values(weft_exchange *x)
                                          "a\x01",
                                          "\x1f",
                                          "a\x7f",
-                                         "a\x0b"
-                                         "b",
+                                         "a\013b",
                                          "\x1b[31m",
                                          " a",
                                          "a ",
@@ -107,24 +106,9 @@ static void add_bad_values(weft_exchange *x)
 
 static void add_bad_names(weft_exchange *x)
 {
-    static const char *const names[] = {"",
-                                        "X Evil",
-                                        "X-Evil:",
-                                        "X-Evil ",
-                                        " X-Evil",
-                                        "X-Evil\r\n",
-                                        "X\nEvil",
-                                        "X\rEvil",
-                                        "X\x01"
-                                        "Evil",
-                                        "X(Evil",
-                                        "X\xc3\xa4",
-                                        "X/Evil",
-                                        "\"X-Evil\"",
-                                        "X@Evil",
-                                        "X,Evil",
-                                        "X\tEvil",
-                                        "X\x7f"};
+    static const char *const names[] = {"",           "X Evil",  "X-Evil:",   "X-Evil ", " X-Evil",   "X-Evil\r\n",
+                                        "X\nEvil",    "X\rEvil", "X\001Evil", "X(Evil",  "X\xc3\xa4", "X/Evil",
+                                        "\"X-Evil\"", "X@Evil",  "X,Evil",    "X\tEvil", "X\x7f"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         CHECK_INT(weft_http_add_header(x, names[i], "1"), ==, -EINVAL);
     CHECK_INT(weft_http_add_header(x, NULL, "1"), ==, -EINVAL);
