@@ -52,7 +52,7 @@ struct wh_connection {
     int fd;
     atomic_uchar phase;  /* enum wh_phase; others read it: see server.h */
     bool is_sending;     /* its fiber is in a write: the flusher leaves it alone */
-    bool is_unflushed;   /* in the worker's list `unflushed` */
+    bool is_unflushed;   /* in the worker's list `unflushed`, or in `stuck` */
     bool has_failed;     /* a read or write has failed: nothing more is sent */
     bool has_ended;      /* the client has ended its sending half */
     bool resets;         /* the close resets */
@@ -60,7 +60,7 @@ struct wh_connection {
     struct wh_address *address;        /* that it is counted for; NULL: none */
     weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
     struct wh_connection *next, *prev; /* guarded by: h->lock */
-    struct wh_connection *unflushed_next, **unflushed_at; /* its links in the worker's list */
+    struct wh_connection *unflushed_next, **unflushed_at; /* its links in that list */
 };
 
 static inline enum wh_phase wh_phase(const struct wh_connection *c)

@@ -50,6 +50,7 @@ struct wh_worker {
     int64_t second;                                     /* the time of `date` */
     char date[sizeof "Date: \r\n" - 1 + WH_DATE_SIZE]; /* the whole field */
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
+    struct wh_connection *stuck;     /* of these, those whose clients did not take all */
     weft_fiber *flusher;             /* sends these once a handler waits */
     bool flusher_is_awake, flusher_ends;
     weft_waitgroup *flushers; /* the server's */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/test.h"
 #include "unit/http/client.h"
@@ -284,6 +285,29 @@ TEST(a_client_that_does_not_read_holds_up_nobody_else)
     served_end(&s);
 }
 
+/* The system takes only a part of the answer when the handler begins to wait: the rest goes out when the client reads. */
+TEST(answers_larger_than_the_window_go_out_while_a_later_handler_waits)
+{
+    int small = 4096;
+    struct served s;
+    served_begin(&s, NULL, routes);
+    CHECK_INT(setsockopt(s.listener, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), ==, 0); /* connections inherit it */
+    for (int i = 0; i < 3; i++) {
+        struct client c;
+        weft_event_reset(&go_on);
+        client_open_small(&c, s.port, 4096);
+        client_say(&c, "GET /much/15000" HOST "\r\nGET /number/1" HOST "\r\nGET /wait" HOST "\r\nGET /number/3" HOST
+                       "\r\n");
+        client_expect(&c, 200);
+        expect_number(&c, 1);
+        weft_event_set(&go_on);
+        client_expect_body(&c, 200, "waited");
+        expect_number(&c, 3);
+        client_close(&c);
+    }
+    served_end(&s);
+}
+
 TEST(answers_before_one_that_is_cut_are_sent)
 {
     struct served s;
@@ -330,6 +354,7 @@ TESTS(pipeline, pipelined_requests_are_answered_in_their_order, a_batch_of_16_re
       nothing_is_answered_behind_a_refused_request, nothing_is_answered_behind_connection_close,
       answers_go_out_while_a_later_handler_waits,
       answers_go_out_while_a_later_handler_waits_also_if_the_buffer_is_nearly_full,
-      a_client_that_does_not_read_holds_up_nobody_else, answers_before_one_that_is_cut_are_sent,
+      a_client_that_does_not_read_holds_up_nobody_else,
+      answers_larger_than_the_window_go_out_while_a_later_handler_waits, answers_before_one_that_is_cut_are_sent,
       behind_answers_that_have_gone_out_a_cut_sends_nothing,
       an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
