@@ -114,20 +114,52 @@ TEST(pipelined_requests_are_answered_in_their_order)
     end(&s, &c);
 }
 
-TEST(a_batch_of_16_requests_is_answered_in_one_write)
+/* Sends a batch of 16 requests in one piece, and reads the answers: in how many segments they came. */
+static unsigned segments_of(const char *batch, size_t size)
 {
-    char batch[64 * 16];
     struct served s;
     struct client c;
     begin(&s, &c);
-    CHECK(client_send(&c, batch, put_numbers(batch, 16)));
+    CHECK(client_send(&c, batch, size));
     for (unsigned i = 0; i < 16; i++)
         expect_number(&c, i);
     unsigned segments = client_segments(&c);
     end(&s, &c);
+    return segments;
+}
+
+TEST(a_batch_of_16_requests_is_answered_in_one_write)
+{
+    char batch[64 * 16];
+    unsigned segments = segments_of(batch, put_numbers(batch, 16));
     if (segments == 0)
         SKIP("the system does not count segments");
     CHECK_INT(segments, ==, 1);
+}
+
+/* The server needs several reads for it: the answers to the first part wait as long as there is more to read. */
+TEST(a_batch_that_is_larger_than_the_buffer_is_answered_in_one_write)
+{
+    char batch[16 * 512];
+    size_t size = 0;
+    for (unsigned i = 0; i < 16; i++)
+        size += (size_t)sprintf(batch + size, "GET /number/%u" HOST "X-Filler: %0300d\r\n\r\n", i, 0);
+    unsigned segments = segments_of(batch, size);
+    if (segments == 0)
+        SKIP("the system does not count segments");
+    CHECK_INT(segments, ==, 1);
+}
+
+TEST(answers_before_a_head_that_does_not_end_are_sent)
+{
+    struct served s;
+    struct client c;
+    begin(&s, &c);
+    client_say(&c, "GET /number/1" HOST "\r\nGET /number/2");
+    client_end(&c);
+    expect_number(&c, 1);
+    CHECK(client_sees_end(&c));
+    end(&s, &c);
 }
 
 /* A batch with a request of each kind. */
@@ -350,6 +382,7 @@ TEST(an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
 }
 
 TESTS(pipeline, pipelined_requests_are_answered_in_their_order, a_batch_of_16_requests_is_answered_in_one_write,
+      a_batch_that_is_larger_than_the_buffer_is_answered_in_one_write, answers_before_a_head_that_does_not_end_are_sent,
       a_batch_gets_the_same_answers_wherever_it_is_split, a_batch_gets_the_same_answers_if_it_comes_byte_by_byte,
       nothing_is_answered_behind_a_refused_request, nothing_is_answered_behind_connection_close,
       answers_go_out_while_a_later_handler_waits,
