@@ -203,7 +203,8 @@ TEST(each_event_goes_out_at_once)
 /* The limits of time are short: the stream must outlive them. A client that was too slow to ask asks again. */
 TEST(no_limit_ends_a_stream_that_waits)
 {
-    weft_http_opts opts = {.idle_time = 20 * WEFT_MS, .head_time = WEFT_MS, .write_time = WEFT_MS, .body_rate = 1 << 30};
+    weft_http_opts opts = {
+        .idle_time = 20 * WEFT_MS, .head_time = WEFT_MS, .write_time = WEFT_MS, .body_rate = 1 << 30};
     struct served s;
     struct client c, idle;
     begin(&s, &opts);

@@ -1,10 +1,8 @@
 /*
  * Answers in parts: begin, write, flush, end, in each framing; files; wrong order and wrong length; handlers that fail
- * half-way; a client that reads slowly.
+ * half-way.
  */
-
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,6 @@
 #define HOST " HTTP/1.1\r\nHost: a\r\n"
 
 static weft_event go_on;
-static atomic_uint_fast64_t written; /* by `pours` */
 
 /* Begins an answer, with a length if it is not negative. */
 static int begin_with(weft_exchange *x, int length)
@@ -112,20 +109,6 @@ static int fails_half_way(weft_exchange *x, void *arg)
     return 0;
 }
 
-static int pours(weft_exchange *x, void *arg)
-{
-    enum { PART = 64 * 1024 };
-    uint64_t total = *(uint64_t *)arg;
-    char *part = weft_http_alloc(x, PART);
-    memset(part, 'z', PART);
-    int rc = weft_http_begin(x, 200);
-    while (rc == 0 && written < total) {
-        rc = weft_http_write(x, part, PART);
-        written += PART;
-    }
-    return rc;
-}
-
 /* `count` bytes of the file from `at` on, and again from its beginning; `length` as above. */
 static int says_file(weft_exchange *x, void *arg)
 {
@@ -145,13 +128,12 @@ static int says_empty_file(weft_exchange *x, void *arg)
     return rc != 0 ? rc : weft_http_write_file(x, *(int *)arg, 0, 0);
 }
 
-static uint64_t flood;
 static int file;
 
-static const struct served_route routes[] = {
-    {"GET /parts", says_parts, NULL},       {"GET /wait", says_and_waits, NULL}, {"GET /order", disorders, NULL},
-    {"GET /half", fails_half_way, NULL},    {"GET /pour", pours, &flood},        {"GET /file", says_file, &file},
-    {"GET /empty", says_empty_file, &file}, {"GET /hello", says_hello, NULL},    {0}};
+static const struct served_route routes[] = {{"GET /parts", says_parts, NULL}, {"GET /wait", says_and_waits, NULL},
+                                             {"GET /order", disorders, NULL},  {"GET /half", fails_half_way, NULL},
+                                             {"GET /file", says_file, &file},  {"GET /empty", says_empty_file, &file},
+                                             {"GET /hello", says_hello, NULL}, {0}};
 
 static void check_parts(struct client *c, int size, int count)
 {
@@ -372,43 +354,8 @@ TEST(an_empty_part_of_a_file_does_not_hold_back_the_head)
     close(file);
 }
 
-/* The most bytes that the system keeps of a connection on its sending side. */
-static uint64_t most_in_flight(void)
-{
-    long most = 4 << 20;
-    FILE *f = fopen("/proc/sys/net/ipv4/tcp_wmem", "r");
-    if (f && fscanf(f, "%*d %*d %ld", &most) != 1)
-        most = 4 << 20;
-    if (f)
-        fclose(f);
-    return (uint64_t)most * 2;
-}
-
-TEST(a_handler_waits_for_a_client_that_reads_slowly)
-{
-    enum { PART = 1 << 20, OWN = 1 << 20 };
-    uint64_t most = most_in_flight() + OWN, consumed = 0;
-    struct served s;
-    struct client c;
-    static char part[PART];
-    written = 0;
-    flood = most * 3;
-    served_begin(&s, NULL, routes);
-    client_open_small(&c, s.port, 64 * 1024);
-    size_t memory = test_memory();
-    client_say(&c, "GET /pour HTTP/1.0\r\n\r\n");
-    for (ssize_t n; (n = recv(c.fd, part, sizeof part, 0)) > 0;) {
-        consumed += (uint64_t)n;
-        CHECK_INT(written, <=, consumed + most);
-    }
-    CHECK_INT(consumed, >=, flood);
-    CHECK_INT(test_memory(), <=, memory + most);
-    client_close(&c);
-    served_end(&s);
-}
-
 TESTS(stream, parts_arrive_whole_in_each_framing, the_framing_is_chunks_or_the_length_or_the_end_of_the_connection,
       a_flush_sends_what_was_collected, calls_out_of_order_are_refused,
       an_answer_that_fails_half_way_never_looks_complete, an_answer_of_too_few_bytes_is_cut,
       parts_of_files_are_parts_of_the_body, a_file_that_is_shorter_than_it_was_cuts_the_answer,
-      an_empty_part_of_a_file_does_not_hold_back_the_head, a_handler_waits_for_a_client_that_reads_slowly)
+      an_empty_part_of_a_file_does_not_hold_back_the_head)
