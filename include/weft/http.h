@@ -434,7 +434,8 @@ WEFT_API void weft_http_allow_body(weft_exchange *x, uint64_t bytes);
  * Reads a part of the body. The first read answers "Expect: 100-continue". Bytes that the handler does not read stay
  * with the client, which waits.
  *
- * Returns: the bytes read, 0 at the end of the body, -EFBIG the body is longer than allowed, -EBADMSG malformed chunks,
+ * Returns: the bytes read, 0 at the end of the body, -EAGAIN nothing has come and the deadline is WEFT_NOW (this is no
+ *          failure: read again), -EFBIG the body is longer than allowed, -EBADMSG malformed chunks,
  *          -ECONNRESET the client has ended inside the body, -ETIMEDOUT the deadline has passed, or the client is slower
  *          than opts.body_rate, -ECANCELED, or a negative errno. After a failure the connection is not kept
  * Context: fiber

@@ -50,7 +50,7 @@ void wh_block_give(weft_http *h, struct wh_worker *w, struct wh_block *b)
         wh_pages_free(b, block_size(h));
         return;
     }
-    b->out_end = b->answers = 0;
+    b->out_end = b->whole = b->answers = 0;
     b->next = w->spare;
     w->spare = b;
     w->spares++;

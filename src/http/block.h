@@ -22,6 +22,7 @@ enum {
 struct wh_block {
     struct wh_block *next; /* spare blocks */
     uint32_t out_end;
+    uint32_t whole;   /* bytes at the beginning of `out` that belong to complete answers */
     uint32_t answers; /* in `out`, for the latencies: answers whose requests came at `came` */
     weft_time came;   /* when the last bytes came */
     weft_time sent;   /* when the last bytes were sent */

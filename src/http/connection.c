@@ -143,14 +143,20 @@ static bool idle(struct wh_connection *c)
 
 /* HEAD */
 
+/* The rest of a batch may be there already: then the answers to its first part wait for the others. Else they go out. */
 static RARE int receive_more(struct wh_connection *c, weft_time deadline)
 {
-    if (!wh_input_reserve(c, MORE))
-        return -ENOMEM;
-    int rc = wh_out_flush(c); /* answers to earlier requests */
-    if (rc != 0)
-        return rc;
-    ptrdiff_t n = wh_receive(c, c->in + c->in_end, c->in_size - c->in_end, deadline);
+    bool has_room = wh_input_reserve(c, MORE);
+    ptrdiff_t n = has_room ? -EAGAIN : -ENOMEM;
+    if (has_room && c->block->out_end > 0)
+        n = wh_receive(c, c->in + c->in_end, c->in_size - c->in_end, WEFT_NOW);
+    if (n <= 0) {
+        int rc = wh_out_flush(c);
+        if (rc != 0)
+            return rc;
+    }
+    if (n == -EAGAIN)
+        n = wh_receive(c, c->in + c->in_end, c->in_size - c->in_end, deadline);
     if (n > 0) {
         c->in_end += (uint32_t)n;
         c->block->came = weft_now();
@@ -234,7 +240,7 @@ static enum fate finish(struct wh_connection *c)
                                                                                : LAST;
     if (fate == CUT && x->ends_with_close)
         c->resets = true;
-    if (x->has_scope || x->extra)
+    if (x->extra)
         wh_exchange_end(x);
     c->last_at = c->in_at;
     c->in_at = c->body_at;
@@ -312,6 +318,8 @@ static void serve(struct wh_connection *c)
             continue;
         if (fate == LAST)
             end_last(c, false);
+        else
+            wh_out_flush_whole(c);
         return;
     }
 }

@@ -57,7 +57,7 @@ struct wh_connection {
     int fd;
     atomic_uchar phase;                /* enum wh_phase; others read it: see server.h */
     bool is_sending;                   /* its fiber is in a write: the flusher leaves it alone */
-    bool is_unflushed;                 /* in the worker's list `unflushed` */
+    bool is_unflushed;                 /* in the worker's list `unflushed`, or in `stuck` */
     bool has_failed;                   /* a read or write has failed: nothing more is sent */
     bool has_ended;                    /* the client has ended its sending half */
     bool resets;                       /* the close resets */
@@ -65,7 +65,7 @@ struct wh_connection {
     weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
     struct wh_connection *next, *prev; /* guarded by: h->lock */
     union {
-        struct wh_connection *unflushed_next; /* its links in the worker's list */
+        struct wh_connection *unflushed_next; /* its links in that list */
         char first[8];                        /* without a buffer: what ends the wait comes here */
     };
     struct wh_connection **unflushed_at;

@@ -78,20 +78,22 @@ weft_scope *weft_http_scope(weft_exchange *x)
     return &x->scope;
 }
 
+/* Children may end late: what the client can have goes out meanwhile. */
 static void close_scope(weft_exchange *x)
 {
     struct wh_connection *c = x->c;
     wh_lock(&c->h->lock);
     c->scope = NULL; /* from now on weft_http_stop leaves it alone */
     weft_mutex_unlock(&c->h->lock);
+    if (x->answer != WH_CUT && c->block->out_end > 0)
+        wh_flusher_watch(c);
     weft_scope_close(&x->scope);
     x->has_scope = false;
+    wh_flusher_forget(c);
 }
 
 void wh_exchange_end(weft_exchange *x)
 {
-    if (x->has_scope)
-        close_scope(x);
     while (x->extra) {
         struct wh_extra *e = x->extra;
         x->extra = e->next;
@@ -254,7 +256,10 @@ int wh_exchange_run(weft_exchange *x)
     find_route(x);
     if (c->block->out_end > 0 && !c->is_unflushed)
         wh_flusher_watch(c);
-    return weft_http_next(x);
+    int rc = weft_http_next(x);
+    if (x->has_scope)
+        close_scope(x);
+    return rc;
 }
 
 const char *wh_text(weft_exchange *x, struct wh_slice s)

@@ -91,13 +91,14 @@ void wh_exchange_set_id(weft_exchange *x, const char *id);
 /* Makes the exchange ready for a request whose head was parsed. */
 void wh_exchange_begin(weft_exchange *x, struct wh_connection *c);
 
-/* Routes it and runs middleware and handler; answers for handlers that fail. Returns what the first of them has returned. */
+/* Routes it and runs middleware and handler; answers for handlers that fail. Then closes the exchange's scope. Returns what the
+ * first of them has returned. */
 int wh_exchange_run(weft_exchange *x);
 
 /* Answers with a status and nothing but its reason, if no answer has begun. */
 void wh_exchange_answer(weft_exchange *x, int status);
 
-/* Gives back its memory, and closes its scope. */
+/* Gives back its memory. */
 void wh_exchange_end(weft_exchange *x);
 
 /* A zero byte behind a slice of the head. */

@@ -1,6 +1,9 @@
 /*
  * http/flusher.c: see flusher.h. A flusher and the connections of its list are fibers of one worker, which run one at a time:
  * nothing here is locked.
+ *
+ * A connection whose client does not take all goes into a second list, and the flusher tries again after a pause, which
+ * doubles as long as clients do not read. (A wait for each of these clients would take a fiber each.)
  */
 #include "http/flusher.h"
 
@@ -12,37 +15,82 @@
 #include "http/transport.h"
 
 #define END_TIME (60 * WEFT_SEC)
+#define FIRST_PAUSE (5 * WEFT_MS)
+#define LAST_PAUSE WEFT_SEC
 
-/* Sends what the client takes now. The rest is left to the connection, which may wait. */
-static void send_some(struct wh_connection *c)
+static void link_to(struct wh_connection **list, struct wh_connection *c)
+{
+    c->is_unflushed = true;
+    c->unflushed_next = *list;
+    c->unflushed_at = list;
+    if (c->unflushed_next)
+        c->unflushed_next->unflushed_at = &c->unflushed_next;
+    *list = c;
+}
+
+/* Sends what the client takes now of the complete answers. False: there are more. */
+static bool send_some(struct wh_connection *c)
 {
     struct wh_block *b = c->block;
-    if (c->is_sending || c->has_failed || b->out_end == 0)
-        return;
-    ptrdiff_t n = wh_send(c, b->out, b->out_end, 0, WEFT_NOW);
+    if (c->is_sending || c->has_failed || b->whole == 0)
+        return true;
+    ptrdiff_t n = wh_send(c, b->out, b->whole, 0, WEFT_NOW);
     if (n == -EAGAIN)
-        return;
+        return false;
     if (n < 0) {
         c->has_failed = true;
-        return;
+        return true;
     }
     memmove(b->out, b->out + n, b->out_end - (size_t)n);
     b->out_end -= (uint32_t)n;
+    b->whole -= (uint32_t)n;
     wh_out_sent(c);
+    return b->whole == 0;
+}
+
+static void send_all(struct wh_worker *w)
+{
+    while (w->unflushed) {
+        struct wh_connection *c = w->unflushed;
+        wh_flusher_forget(c);
+        if (!send_some(c))
+            link_to(&w->stuck, c);
+    }
+}
+
+/* Tries those again that are stuck, if it is time. Returns when it will be. */
+static weft_time retry(struct wh_worker *w, weft_span *pause, weft_time again)
+{
+    if (!w->stuck) {
+        *pause = FIRST_PAUSE;
+        return WEFT_FOREVER;
+    }
+    weft_time now = weft_now();
+    if (again.ns == INT64_MAX) /* they are the first */
+        return (weft_time){now.ns + *pause};
+    if (now.ns < again.ns)
+        return again;
+    while (w->stuck) {
+        struct wh_connection *c = w->stuck;
+        wh_flusher_forget(c);
+        link_to(&w->unflushed, c);
+    }
+    send_all(w);
+    *pause = *pause < LAST_PAUSE / 2 ? *pause * 2 : LAST_PAUSE;
+    return (weft_time){now.ns + *pause};
 }
 
 static void *run(void *arg)
 {
     struct wh_worker *w = arg;
+    weft_span pause = FIRST_PAUSE;
+    weft_time again = WEFT_FOREVER;
     w->flusher = weft_fiber_current();
     for (;;) {
-        while (w->unflushed) {
-            struct wh_connection *c = w->unflushed;
-            wh_flusher_forget(c);
-            send_some(c);
-        }
+        send_all(w);
+        again = retry(w, &pause, again);
         w->flusher_is_awake = false;
-        if (w->flusher_ends || weft_park(WEFT_FOREVER) == -ECANCELED)
+        if (w->flusher_ends || weft_park(again) == -ECANCELED)
             break;
     }
     w->flusher = NULL;
@@ -104,12 +152,7 @@ void wh_flusher_watch(struct wh_connection *c)
     struct wh_worker *w = c->w;
     if (!w->flusher || c->is_unflushed)
         return;
-    c->is_unflushed = true;
-    c->unflushed_next = w->unflushed;
-    c->unflushed_at = &w->unflushed;
-    if (c->unflushed_next)
-        c->unflushed_next->unflushed_at = &c->unflushed_next;
-    w->unflushed = c;
+    link_to(&w->unflushed, c);
     if (w->flusher_is_awake)
         return;
     w->flusher_is_awake = true;

@@ -4,7 +4,8 @@
  * Answers to pipelined requests are collected and go out in one write. But a handler may wait for long, and the answers
  * before its own must not wait with it. So before a handler runs while answers are collected, its connection goes into
  * its worker's list, and the worker's flusher, a fiber, is made ready. If the handler returns without a wait, the connection
- * leaves the list, and the flusher finds nothing. If the handler waits, the flusher runs and sends the answers.
+ * leaves the list, and the flusher finds nothing. If the handler waits, the flusher runs and sends the answers, now and as
+ * the client reads them. A scope whose children end late counts as such a handler: the exchange's own answer is complete then.
  */
 #ifndef WH_HTTP_FLUSHER_H
 #define WH_HTTP_FLUSHER_H

@@ -85,7 +85,7 @@ static int flush(struct wh_connection *c, int flags)
     c->is_sending = true;
     int rc = send_all(c, b->out, b->out_end, flags, &w);
     c->is_sending = false;
-    b->out_end = 0;
+    b->out_end = b->whole = 0;
     wh_out_sent(c);
     return rc == 0 ? 0 : fail(c, rc);
 }
@@ -118,9 +118,15 @@ static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
         rc = send_all(c, bytes + done, count - done, 0, &w);
     }
     c->is_sending = false;
-    b->out_end = 0;
+    b->out_end = b->whole = 0;
     wh_out_sent(c);
     return rc == 0 ? 0 : fail(c, rc);
+}
+
+void wh_out_flush_whole(struct wh_connection *c)
+{
+    c->block->out_end = c->block->whole;
+    wh_out_flush(c);
 }
 
 int wh_out_put_slow(struct wh_connection *c, const void *bytes, size_t count)
@@ -159,6 +165,8 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t count)
 {
     struct window w = {0};
+    if (count == 0) /* nothing would follow MSG_MORE, and the system would hold back the head */
+        return c->has_failed ? -EPIPE : 0;
     int rc = c->block->out_end > 0 ? flush(c, MSG_MORE) : 0; /* the head goes into the file's first packet */
     if (rc != 0 || c->has_failed)
         return rc != 0 ? rc : -EPIPE;

@@ -22,6 +22,9 @@ static inline int wh_out_flush(struct wh_connection *c)
     return c->block->out_end == 0 ? 0 : wh_out_flush_slow(c);
 }
 
+/* Before a cut: writes the complete answers among what was collected, and drops the rest. */
+void wh_out_flush_whole(struct wh_connection *c);
+
 /* What was collected has been sent: counts the latencies of the answers in it. */
 void wh_out_sent(struct wh_connection *c);
 

@@ -242,6 +242,7 @@ static void count_answer(weft_exchange *x)
     struct wh_connection *c = x->c;
     x->answer = WH_ENDED;
     c->block->answers++;
+    c->block->whole = c->block->out_end;
     if (c->block->out_end == 0)
         wh_out_sent(c); /* its last bytes have gone out already: a large body, a file */
     wh_count_add(&c->w->status[x->status / 100], 1);

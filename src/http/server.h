@@ -59,6 +59,7 @@ struct wh_worker {
     char type_field[WH_TYPE_KEPT + 16]; /* as a field */
     uint32_t type_field_size;
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
+    struct wh_connection *stuck;     /* of these, those whose clients did not take all */
     weft_fiber *flusher;             /* sends these once a handler waits */
     bool flusher_is_awake, flusher_ends;
     weft_waitgroup *flushers; /* the server's */

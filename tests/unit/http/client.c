@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,12 @@ void client_open_small(struct client *c, int port, int buffer)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct timeval patience = {.tv_sec = PATIENCE};
+    int one = 1;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (buffer > 0)
         setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     CHECK_INT(connect(c->fd, (struct sockaddr *)&to, sizeof to), ==, 0);
@@ -210,6 +213,13 @@ const char *client_answer(struct client *c, struct answer *a, bool is_head)
     c->at += head;
     const char *wrong = strlen(a->head) == head ? split_head(a) : "zero byte";
     return wrong ? wrong : read_body(c, a, is_head);
+}
+
+unsigned client_segments(const struct client *c)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_data_segs_in : 0;
 }
 
 void answer_free(struct answer *a)

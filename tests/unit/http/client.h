@@ -40,7 +40,7 @@ void client_close(struct client *c);
 /* Closes with a reset. */
 void client_abort(struct client *c);
 
-/* Sends all: false: the connection has failed. */
+/* Sends all, at once: false: the connection has failed. */
 bool client_send(struct client *c, const void *bytes, size_t size);
 bool client_say(struct client *c, const char *text);
 /* Ends the sending half. */
@@ -52,6 +52,10 @@ void client_end(struct client *c);
  */
 const char *client_answer(struct client *c, struct answer *a, bool is_head);
 void answer_free(struct answer *a);
+
+/* How many segments with data have come from the server; 0: the system does not say. Small answers that the server writes in
+ * one call come in one segment. */
+unsigned client_segments(const struct client *c);
 
 /* The value of a field, by its name in any case. NULL: none. */
 const char *answer_field(const struct answer *a, const char *name);

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "support/test.h"
@@ -26,6 +27,15 @@ int says_hello(weft_exchange *x, void *arg)
 {
     (void)arg;
     return weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+}
+
+int echoes(weft_exchange *x, void *arg)
+{
+    const char *body;
+    size_t size;
+    (void)arg;
+    int rc = weft_http_read_all(x, &body, &size, WEFT_FOREVER);
+    return rc != 0 ? rc : weft_http_reply(x, 200, "text/plain", body, size);
 }
 
 void served_make(struct served *s, const weft_http_opts *opts, const struct served_route *routes)
@@ -72,6 +82,18 @@ void served_wait_connections(const struct served *s, unsigned count)
     while (served_figures(s).connections != count && weft_now().ns < end.ns)
         usleep(1000);
     CHECK_INT(served_figures(s).connections, ==, count);
+}
+
+void served_wait_read(const struct served *s, uint64_t bytes)
+{
+    weft_time end = weft_in(PATIENCE * WEFT_SEC);
+    for (unsigned looks = 0; served_figures(s).bytes_in < bytes && weft_now().ns < end.ns; looks++) {
+        if (looks < 100)
+            sched_yield();
+        else
+            usleep(100);
+    }
+    CHECK_INT(served_figures(s).bytes_in, >=, bytes);
 }
 
 /* The scheduler's figures are taken one after another, so they are looked at until they say that all has ended. */

@@ -47,10 +47,16 @@ weft_http_figures served_figures(const struct served *s);
 /* Waits until the server has `count` connections. */
 void served_wait_connections(const struct served *s, unsigned count);
 
+/* Waits until the server has read `bytes` in all: what a client has sent so far has come then. */
+void served_wait_read(const struct served *s, uint64_t bytes);
+
 /* How many descriptors this process has. */
 int count_descriptors(void);
 
 /* A handler: 200 and "hello\n". */
 weft_handler says_hello;
+
+/* A handler: 200 and the body of the request. */
+weft_handler echoes;
 
 #endif
