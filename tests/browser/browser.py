@@ -23,7 +23,7 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds: what has not come by then never will
+PATIENCE = int(os.environ.get("WEFT_PATIENCE", 60))  # seconds: what has not come by then never will
 
 # Without --no-sandbox it does not start as root. The others keep it from talking to anybody but the page's server.
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -66,6 +66,12 @@ class Browser:
         self.end()
 
     def start_driver(self):
+        for _ in range(20):  # it takes a free port of IPv6, and ends if that port is in use with IPv4
+            if self.try_driver():
+                return
+        raise BrowserError("chromedriver does not start")
+
+    def try_driver(self):
         environment = {**os.environ, "HOME": self.folder, "TMPDIR": self.folder}
         # A group of its own: whatever it starts can be ended with it.
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -73,8 +79,9 @@ class Browser:
         for line in self.driver.stdout:
             if match := re.search(r"started successfully on port (\d+)", line):
                 self.port = int(match.group(1))
-                return
-        raise BrowserError("chromedriver does not start")
+                return True
+        self.driver.communicate()
+        return False
 
     def start_session(self):
         options = {"args": [*self.flags, f"--user-data-dir={self.folder}/profile"], "binary": shutil.which("chromium")}
