@@ -12,11 +12,11 @@ export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
 
-EXAMPLES := $(sort $(basename $(notdir $(wildcard examples/*.c))) show)
+EXAMPLES := $(sort $(basename $(notdir $(wildcard examples/*.c))) notes show)
 
 run: ## a web server on a sample site, under load for ten seconds; EXAMPLE=hello, chat, ... runs an example; ARGS="..."
 	@$(if $(filter $(EXAMPLE),$(EXAMPLES)),,$(if $(EXAMPLE),echo "make run: there is no example $(EXAMPLE); there are: $(EXAMPLES)" >&2; exit 1))
-	@tools/setup run
+	@tools/setup run $(filter notes,$(EXAMPLE))
 	cmake --preset release && cmake --build --preset release --target $(or $(EXAMPLE:%=example-%),weft_tool example-first-run)
 	$(if $(EXAMPLE),build/release/examples/$(EXAMPLE),$(FIRST_RUN)) $(ARGS)
 
@@ -24,19 +24,19 @@ run: ## a web server on a sample site, under load for ten seconds; EXAMPLE=hello
 FIRST_RUN = build/release/examples/first-run build/release/tools/weft/weft examples/site
 
 test: ## the tests in the builds dev, asan and tsan; outside programs; layers and headers
-	@tools/setup run test
+	@tools/setup run notes test
 	@tools/test quick
 
 test-full: ## the tests in all other builds (clang, other processors, valgrind), and what must hold under the hooks
-	@tools/setup run test full mutants hooks clients browser http
+	@tools/setup run notes test full mutants hooks clients browser http
 	@tools/test full
 
 test-hooks: ## what must hold under the hooks; the clients; python's own tests with the hooks loaded
-	@tools/setup run test hooks clients
+	@tools/setup run notes test hooks clients
 	@tools/test hooks
 
 test-clients: ## client libraries (libpq, libcurl, hiredis...) in fibers under the hooks, against real servers
-	@tools/setup run test clients
+	@tools/setup run notes test clients
 	@tools/test clients
 
 test-browser: ## the sample site and the live page of weft serve, in chromium
@@ -75,7 +75,7 @@ install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 check: ## format, clang-tidy, cppcheck, shellcheck, layers, headers
-	@tools/setup run test check
+	@tools/setup run notes test check
 	@tools/check
 
 clean: ## remove every build

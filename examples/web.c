@@ -50,11 +50,10 @@ static int ticks(weft_exchange *x, void *arg) /* server-sent events: new EventSo
     return rc;
 }
 
-static void *stop_at_signal(void *h)
+static int stop_at_signal(void *h)
 {
     weft_wait_signal(&signals, NULL, WEFT_FOREVER);
-    weft_http_stop(h); /* handlers may end, and answers go out, for opts.grace */
-    return NULL;
+    return weft_http_stop(h); /* handlers may end, and answers go out, for opts.grace */
 }
 
 static void *serve(void *address)
@@ -67,9 +66,12 @@ static void *serve(void *address)
     weft_http_route(h, "POST /count", count, NULL);
     weft_http_route(h, "GET /ticks", ticks, NULL);
     weft_http_files(h, "/files/", ".", NULL);
-    weft_go(stop_at_signal, h);
-    printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
-    weft_http_serve(h, listener, WEFT_FOREVER);
+    WEFT_SCOPE (server,
+                NULL) { /* its close waits for stop_at_signal: h must not go before weft_http_stop has returned */
+        weft_scope_go(&server, stop_at_signal, h);
+        printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
+        weft_http_serve(h, listener, WEFT_FOREVER);
+    }
     return weft_http_free(h) == 0 ? NULL : h;
 }
 
