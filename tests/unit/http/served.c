@@ -42,15 +42,19 @@ static void *serves(void *arg)
     return (void *)(intptr_t)weft_http_serve(s->h, s->listener, WEFT_FOREVER);
 }
 
-void served_start(struct served *s, unsigned workers)
+void served_start_with(struct served *s, const char *address, const weft_sched_opts *opts)
 {
-    weft_sched_opts opts = {.size = sizeof opts, .threads = workers};
-    s->listener = weft_listen("127.0.0.1:0");
+    s->listener = weft_listen(address ? address : "127.0.0.1:0");
     s->port = weft_port(s->listener);
-    CHECK_INT(s->port, >, 0);
-    CHECK_INT(weft_sched_new(&s->sched, &opts), ==, 0);
+    CHECK_INT(s->listener, >=, 0);
+    CHECK_INT(weft_sched_new(&s->sched, opts), ==, 0);
     CHECK_INT(weft_sched_start(s->sched), ==, 0);
     CHECK_INT(weft_sched_go(s->sched, &s->server, NULL, serves, s), ==, 0);
+}
+
+void served_start(struct served *s, unsigned workers)
+{
+    served_start_with(s, NULL, &(weft_sched_opts){.size = sizeof(weft_sched_opts), .threads = workers});
 }
 
 void served_begin(struct served *s, const weft_http_opts *opts, const struct served_route *routes)
@@ -72,6 +76,14 @@ void served_wait_connections(const struct served *s, unsigned count)
     while (served_figures(s).connections != count && weft_now().ns < end.ns)
         usleep(1000);
     CHECK_INT(served_figures(s).connections, ==, count);
+}
+
+void wait_for_flag(const int *flag, int value)
+{
+    weft_time end = weft_in(PATIENCE * WEFT_SEC);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < value && weft_now().ns < end.ns)
+        usleep(200);
+    CHECK_INT(__atomic_load_n(flag, __ATOMIC_ACQUIRE), >=, value);
 }
 
 /* The scheduler's figures are taken one after another, so they are looked at until they say that all has ended. */
