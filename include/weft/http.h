@@ -228,7 +228,8 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
 
 /**
  * Serves the connections of a listener (weft_listen), until the deadline passes, the calling fiber is cancelled, or
- * weft_http_stop is called. Several fibers may serve several listeners with one server.
+ * weft_http_stop is called. Several fibers may serve several listeners with one server, with the connections of all on
+ * one scheduler.
  *
  * Serving ends gracefully. The listener accepts no more, idle connections are closed, and answers say "Connection:
  * close". For a handler that has used weft_http_scope or weft_http_events, weft_stopping() becomes true. Handlers that
@@ -237,7 +238,8 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
  * The call sets TCP_NODELAY on the listener, which its connections inherit.
  *
  * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL no h,
- *          -ESHUTDOWN weft_http_stop was called before, -EBADF and other negative errnos as weft_serve
+ *          -ESHUTDOWN weft_http_stop was called before, -EBUSY another call serves with this server on another
+ *          scheduler, -EBADF and other negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing. The call does not close the listener

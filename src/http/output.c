@@ -2,7 +2,8 @@
  * http/output.c: see output.h.
  *
  * A write first takes what the client's window has room for, without a deadline and so without a look at the clock. Only
- * when the client is slow each 64 KiB get write_time.
+ * when the client is slow each 64 KiB get write_time. A call without a deadline never lets others run, so every so often a
+ * write has its deadline at once: a handler whose client reads as fast as it writes holds up no neighbour.
  */
 #include "http/output.h"
 
@@ -36,6 +37,12 @@ static void window_moves(struct window *w, uint64_t bytes)
     w->left -= w->left < bytes ? w->left : bytes;
 }
 
+/* Whether a write may try without a deadline. */
+static bool may_try(struct wh_connection *c)
+{
+    return ++c->w->tries % WH_TRIES != 0;
+}
+
 static int fail(struct wh_connection *c, ptrdiff_t rc)
 {
     c->has_failed = true;
@@ -46,7 +53,7 @@ static int fail(struct wh_connection *c, ptrdiff_t rc)
 static int send_all(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
 {
     while (count > 0) {
-        ptrdiff_t n = wh_send(c, bytes, count, flags, WEFT_NOW);
+        ptrdiff_t n = may_try(c) ? wh_send(c, bytes, count, flags, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
             n = wh_send(c, bytes, count, flags, window_deadline(w, c));
         if (n < 0)
@@ -105,7 +112,7 @@ static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
     struct iovec parts[2] = {{b->out, b->out_end}, {(void *)bytes, count}};
     size_t collected = b->out_end;
     c->is_sending = true;
-    ptrdiff_t n = wh_send_parts(c, parts, 2, WEFT_NOW);
+    ptrdiff_t n = wh_send_parts(c, parts, 2, may_try(c) ? WEFT_NOW : window_deadline(&w, c));
     if (n == -EAGAIN)
         n = 0;
     int rc = n < 0 ? (int)n : 0;
@@ -145,7 +152,7 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 {
     while (count > 0) {
         size_t part = count < FILE_PART ? (size_t)count : FILE_PART;
-        ptrdiff_t n = wh_send_file(c, file, &at, part, WEFT_NOW);
+        ptrdiff_t n = may_try(c) ? wh_send_file(c, file, &at, part, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
             n = wh_send_file(c, file, &at, part, window_deadline(w, c));
         if (n <= 0)
