@@ -39,3 +39,4 @@ endfunction()
 
 weft_served_test(keep)
 weft_served_test(stop)
+weft_served_test(stop_race)

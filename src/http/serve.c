@@ -89,11 +89,11 @@ static void stop_helpers(weft_http *h)
         wh_log_stop(h->log);
 }
 
-/* The holder may wait for fibers to end, and the caller may be cancelled. */
+/* The holder may wait for fibers to end. A caller that is cancelled cannot wait, and only tries. */
 static void lock_life(weft_http *h)
 {
-    while (weft_mutex_lock(&h->life, WEFT_FOREVER) != 0)
-        weft_yield();
+    if (weft_mutex_lock(&h->life, WEFT_FOREVER) != 0)
+        wh_lock(&h->life);
 }
 
 static int begin_use(weft_http *h)
