@@ -40,3 +40,10 @@ endfunction()
 weft_served_test(keep)
 weft_served_test(stop)
 weft_served_test(stop_race)
+
+# Random clients for as long as one likes: a moment here, minutes in make soak.
+weft_test(stress http_soak DRIVERS TIMEOUT 900)
+if(TARGET test_stress_http_soak)
+  target_sources(test_stress_http_soak PRIVATE stress/http_soak_client.c)
+  target_link_libraries(test_stress_http_soak PRIVATE test_http)
+endif()

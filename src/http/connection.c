@@ -155,6 +155,14 @@ static void log_refused(struct wh_log *log, int status)
     wh_log_refused(log, (struct sockaddr *)&peer, size, status);
 }
 
+static void count_end(struct wh_connection *c, const weft_exchange *x)
+{
+    if (x->answer != WH_ENDED)
+        wh_count_add(&c->w->cut, 1);
+    if (x->is_stream)
+        wh_count_add(&c->w->streams_ended, 1);
+}
+
 /* A head that was refused has no strings. It is answered, and the connection ends. */
 static void refuse_head(struct wh_connection *c, int status)
 {
@@ -170,18 +178,11 @@ static void refuse_head(struct wh_connection *c, int status)
     wh_exchange_answer(x, status);
     if (c->h->log)
         log_refused(c->h->log, status);
+    count_end(c, x);
     wh_exchange_end(x);
 }
 
 /* FINISH */
-
-static void count_end(struct wh_connection *c, const weft_exchange *x)
-{
-    if (x->answer != WH_ENDED)
-        wh_count_add(&c->w->cut, 1);
-    if (x->is_stream)
-        wh_count_add(&c->w->streams_ended, 1);
-}
 
 /* What happens to the connection now. */
 enum fate { KEPT, LAST, CUT };

@@ -97,6 +97,12 @@ static void check_fibers(weft_sched *sched)
     CHECK_INT(f.spawned, ==, f.ended);
 }
 
+static void end_scheduler(weft_sched *sched)
+{
+    CHECK_INT(weft_sched_stop(sched, weft_in(PATIENCE * WEFT_SEC)), ==, 0);
+    CHECK_INT(weft_sched_free(sched), ==, 0);
+}
+
 void served_end(struct served *s)
 {
     void *rc = NULL;
@@ -107,9 +113,12 @@ void served_end(struct served *s)
     CHECK_INT(served_figures(s).idle, ==, 0);
     CHECK_INT(served_figures(s).streams, ==, 0);
     check_fibers(s->sched);
+    if (s->on)
+        check_fibers(s->on);
     CHECK_INT(weft_close(s->listener), ==, 0);
-    CHECK_INT(weft_sched_stop(s->sched, weft_in(PATIENCE * WEFT_SEC)), ==, 0);
-    CHECK_INT(weft_sched_free(s->sched), ==, 0);
+    end_scheduler(s->sched);
+    if (s->on)
+        end_scheduler(s->on);
     CHECK_INT(weft_http_free(s->h), ==, 0);
     CHECK_INT(count_descriptors(), ==, s->descriptors);
 }

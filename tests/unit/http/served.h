@@ -29,6 +29,7 @@ struct served {
     int listener;
     int port;
     int descriptors; /* of the process, before */
+    weft_sched *on;  /* what weft_http_opts.on is, if it is to end with the server; a test sets it after served_make */
 };
 
 /* Makes the server and its routes, and starts to serve on one worker. */
