@@ -38,6 +38,8 @@ function(weft_served_test name)
 endfunction()
 
 weft_served_test(keep)
+weft_served_test(limits)
+weft_served_test(places)
 weft_served_test(stop)
 weft_served_test(stop_race)
 
