@@ -40,6 +40,7 @@ endfunction()
 weft_served_test(keep)
 weft_served_test(limits)
 weft_served_test(places)
+weft_served_test(times)
 weft_served_test(stop)
 weft_served_test(stop_race)
 

@@ -25,7 +25,7 @@ static inline void soak_add(uint64_t *n, uint64_t more)
 struct soak_client {
     uint64_t random; /* what it does next */
     int port;
-    char address[16]; /* that it comes from */
+    char address[24]; /* that it comes from */
     bool is_calm;     /* const: the server is not disturbed, and has room: each exchange must succeed */
     bool listens;     /* its connection has a stream that would not end */
     const int *over;  /* flag: it is to end */
