@@ -39,6 +39,8 @@ endfunction()
 
 weft_served_test(keep)
 weft_served_test(limits)
+weft_served_test(fair)
+weft_served_test(gone)
 weft_served_test(places)
 weft_served_test(times)
 weft_served_test(stop)
