@@ -45,6 +45,7 @@ weft_served_test(places)
 weft_served_test(times)
 weft_served_test(stop)
 weft_served_test(stop_race)
+weft_served_test(ways)
 
 # Random clients for as long as one likes: a moment here, minutes in make soak.
 weft_test(stress http_soak DRIVERS TIMEOUT 900)

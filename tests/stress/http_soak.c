@@ -185,6 +185,8 @@ static void disturb(struct served *s, unsigned kind, weft_time until, uint64_t *
         if (kind & RESTARTS)
             restart(s);
     }
+    while (ask_status(s->port, "GET /echo HTTP/1.1\r\nHost: a\r\n\r\n") == 0)
+        continue; /* so a stop does not come before the last beginning */
 }
 
 /* Each request was answered or cut, once. */
