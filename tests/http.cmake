@@ -39,6 +39,7 @@ endfunction()
 
 weft_served_test(keep)
 weft_served_test(limits)
+weft_served_test(crowd)
 weft_served_test(fair)
 weft_served_test(gone)
 weft_served_test(places)
