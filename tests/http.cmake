@@ -22,6 +22,7 @@ weft_http_test(chunk)
 weft_http_test(field)
 weft_http_test(parse)
 weft_http_test(parse_fields)
+weft_http_test(flood)
 # The server.
 
 # Tests against real sockets: unit/http/served.h is the server, unit/http/client.h the client.
