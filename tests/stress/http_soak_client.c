@@ -11,6 +11,9 @@
 #include "support/test.h"
 #include "unit/http/client.h"
 
+#define CHUNKED "POST /sum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define CHILDREN "GET /children HTTP/1.1\r\nHost: a\r\n\r\n"
+
 static unsigned pick(struct soak_client *me, unsigned n)
 {
     return (unsigned)(test_random(&me->random) >> 33) % n;
@@ -117,7 +120,7 @@ static void posts_chunks(struct soak_client *me, struct client *c)
     char frame[32], sum[32];
     size_t size = pick(me, 20000), at = 0;
     char *body = large_text(size);
-    bool sends = client_say(c, "POST /sum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    bool sends = client_say(c, CHUNKED);
     while (sends && at < size) {
         size_t part = 1 + pick(me, 3000);
         part = part < size - at ? part : size - at;
@@ -211,11 +214,12 @@ static void sends_nonsense(struct soak_client *me, struct client *c)
 static void breaks_off(struct soak_client *me, struct client *c)
 {
     static const char *const requests[] = {
-        "GET /big HTTP/1.1\r\nHost: a\r\n\r\n", "GET /slow?id=1 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /big HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /slow?id=1 HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n01234567890123456789",
-        "POST /sum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n7;x=y\r\nabcdefg\r\n0\r\nA: "
-        "b\r\n\r\n",
-        "GET /children HTTP/1.1\r\nHost: a\r\n\r\nGET /echo?id=1 HTTP/1.1\r\nHost: a\r\n\r\n"};
+        CHUNKED "5\r\nabcde\r\n7;x=y\r\nabcdefg\r\n0\r\nA: b\r\n\r\n",
+        CHILDREN CHILDREN,
+    };
     const char *request = requests[pick(me, 5)];
     client_send(c, request, pick(me, (unsigned)strlen(request) + 1));
     if (pick(me, 2))
@@ -224,7 +228,7 @@ static void breaks_off(struct soak_client *me, struct client *c)
 
 static void has_children(struct soak_client *me, struct client *c)
 {
-    client_say(c, "GET /children HTTP/1.1\r\nHost: a\r\n\r\n");
+    client_say(c, CHILDREN);
     expect(me, c, 200, "children");
 }
 

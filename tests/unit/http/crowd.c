@@ -89,7 +89,8 @@ TEST(clients_that_never_read_are_ended_and_cost_little)
         client_open_small(&clients[i], s.port, 4096);
         client_say(&clients[i], GET("/flood"));
     }
-    served_wait_connections(&s, DEAF);
+    while (served_figures(&s).accepted < DEAF + 1) /* the first ones may have ended */
+        usleep(200);
     check_healthy(&s);
     size_t more = test_memory() - before;
     if (MEMORY_COUNTS)

@@ -21,10 +21,20 @@ enum { MOST = 5000, CROWD = 20 };
 /* Each test begins with zeros. */
 static struct {
     int entered, sent, hellos; /* flags, counted */
-    int calls;                 /* of the busy handler so far. owner: the worker */
-    int calls_at_turn;         /* when the neighbour had its turn */
+    int calls;                 /* of the busy handler so far. flag, counted */
+    int calls_at_turn;         /* when the neighbour had its turn. flag */
     int file;
 } at;
+
+static int calls(void)
+{
+    return __atomic_load_n(&at.calls, __ATOMIC_ACQUIRE);
+}
+
+static void count_call(void)
+{
+    __atomic_add_fetch(&at.calls, 1, __ATOMIC_ACQ_REL);
+}
 
 /* Computes until the neighbour's request is there. */
 static void hog(void)
@@ -44,7 +54,7 @@ static int hogs(weft_exchange *x, void *arg)
 static int counts(weft_exchange *x, void *arg)
 {
     (void)arg;
-    at.calls++;
+    count_call();
     return weft_http_reply(x, 204, NULL, NULL, 0);
 }
 
@@ -54,7 +64,7 @@ static int reads(weft_exchange *x, void *arg)
     (void)arg;
     hog();
     while (weft_http_read(x, &byte, 1, WEFT_FOREVER) == 1)
-        at.calls++;
+        count_call();
     return weft_http_reply(x, 200, NULL, NULL, 0);
 }
 
@@ -63,7 +73,7 @@ static int writes(weft_exchange *x, void *arg)
     (void)arg;
     hog();
     int rc = weft_http_begin(x, 200);
-    for (; rc == 0 && at.calls < MOST; at.calls++) {
+    for (; rc == 0 && calls() < MOST; count_call()) {
         rc = weft_http_write(x, "x", 1);
         if (rc == 0)
             rc = weft_http_flush(x);
@@ -77,7 +87,7 @@ static int writes_file(weft_exchange *x, void *arg)
     hog();
     weft_http_add_header(x, "Content-Length", "5000");
     int rc = weft_http_begin(x, 200);
-    for (; rc == 0 && at.calls < MOST; at.calls++)
+    for (; rc == 0 && calls() < MOST; count_call())
         rc = weft_http_write_file(x, at.file, 0, 1);
     return rc;
 }
@@ -85,7 +95,7 @@ static int writes_file(weft_exchange *x, void *arg)
 static int has_turn(weft_exchange *x, void *arg)
 {
     (void)arg;
-    at.calls_at_turn = at.calls;
+    __atomic_store_n(&at.calls_at_turn, calls(), __ATOMIC_RELEASE);
     return weft_http_reply(x, 200, NULL, "turn", 4);
 }
 
@@ -117,9 +127,9 @@ static void check_turn(const char *busy, size_t size)
     CHECK(client_say(&neighbour, GET("/turn")));
     __atomic_store_n(&at.sent, 1, __ATOMIC_RELEASE);
     client_expect_body(&neighbour, 200, "turn");
-    CHECK_INT(at.calls_at_turn, <, MOST / 2);
+    CHECK_INT(__atomic_load_n(&at.calls_at_turn, __ATOMIC_ACQUIRE), <, MOST / 2);
     struct answer a;
-    for (const char *wrong = NULL; !wrong && at.calls < MOST;) {
+    for (const char *wrong = NULL; !wrong && calls() < MOST;) {
         wrong = client_answer(&c, &a, false);
         CHECK_STR(wrong ? wrong : "", "");
         answer_free(&a);

@@ -149,7 +149,7 @@ static void trickle(struct client *c)
 {
     char byte;
     for (int i = 0; i < 60000 && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0; i++) {
-        if (send(c->fd, i < 5 ? "GET /" + i : "x", 1, MSG_NOSIGNAL) < 0)
+        if (send(c->fd, i < 5 ? &"GET /"[i] : "x", 1, MSG_NOSIGNAL) < 0)
             break;
         usleep(5000);
     }
