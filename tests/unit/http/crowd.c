@@ -40,7 +40,17 @@ static int floods(weft_exchange *x, void *arg)
     return rc;
 }
 
-static const struct served_route routes[] = {{"GET /", says_hello, NULL}, {"GET /flood", floods, NULL}, {0}};
+/* Uses some pages of its stack. */
+static int digs(weft_exchange *x, void *arg)
+{
+    volatile char deep[12 * 1024];
+    for (size_t i = 0; i < sizeof deep; i += 512)
+        deep[i] = 1;
+    return says_hello(x, arg);
+}
+
+static const struct served_route routes[] = {
+    {"GET /", says_hello, NULL}, {"GET /dig", digs, NULL}, {"GET /flood", floods, NULL}, {0}};
 
 static struct client clients[IDLE];
 
@@ -119,7 +129,7 @@ TEST(idle_connections_give_back_their_memory)
     size_t before = test_memory();
     for (int i = 0; i < IDLE; i++) {
         client_open(&clients[i], s.port);
-        client_say(&clients[i], GET("/"));
+        client_say(&clients[i], GET("/dig"));
         client_expect(&clients[i], 200);
         free(clients[i].bytes); /* the client's own memory does not count */
         clients[i] = (struct client){.fd = clients[i].fd};
