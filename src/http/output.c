@@ -43,6 +43,28 @@ static bool may_try(struct wh_connection *c)
     return ++c->w->tries % WH_TRIES != 0;
 }
 
+/*
+ * Waits until the client has room. A full socket has room again for the kernel when a third of its buffer is free, which may be
+ * a megabyte. So at the end of its time what has room is sent: a client that has read 64 KiB gets more time.
+ */
+static ptrdiff_t send_late(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
+{
+    ptrdiff_t n = wh_send(c, bytes, count, flags, window_deadline(w, c));
+    if (n != -ETIMEDOUT)
+        return n;
+    n = wh_send(c, bytes, count, flags, WEFT_NOW);
+    return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
+static ptrdiff_t send_file_late(struct wh_connection *c, int file, off_t *at, size_t count, struct window *w)
+{
+    ptrdiff_t n = wh_send_file(c, file, at, count, window_deadline(w, c));
+    if (n != -ETIMEDOUT)
+        return n;
+    n = wh_send_file(c, file, at, count, WEFT_NOW);
+    return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
 static int fail(struct wh_connection *c, ptrdiff_t rc)
 {
     c->has_failed = true;
@@ -55,7 +77,7 @@ static int send_all(struct wh_connection *c, const char *bytes, size_t count, in
     while (count > 0) {
         ptrdiff_t n = may_try(c) ? wh_send(c, bytes, count, flags, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
-            n = wh_send(c, bytes, count, flags, window_deadline(w, c));
+            n = send_late(c, bytes, count, flags, w);
         if (n < 0)
             return (int)n;
         window_moves(w, (uint64_t)n);
@@ -113,7 +135,7 @@ static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
     size_t collected = b->out_end;
     c->is_sending = true;
     ptrdiff_t n = wh_send_parts(c, parts, 2, may_try(c) ? WEFT_NOW : window_deadline(&w, c));
-    if (n == -EAGAIN)
+    if (n == -EAGAIN || n == -ETIMEDOUT)
         n = 0;
     int rc = n < 0 ? (int)n : 0;
     if (rc == 0 && (size_t)n < collected) {
@@ -154,7 +176,7 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
         size_t part = count < FILE_PART ? (size_t)count : FILE_PART;
         ptrdiff_t n = may_try(c) ? wh_send_file(c, file, &at, part, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
-            n = wh_send_file(c, file, &at, part, window_deadline(w, c));
+            n = send_file_late(c, file, &at, part, w);
         if (n <= 0)
             return n == 0 ? -ENODATA : (int)n;
         window_moves(w, (uint64_t)n);
