@@ -80,6 +80,7 @@ static ptrdiff_t wait_for_request(struct wh_connection *c, bool only_looks)
     weft_time since = c->block->sent;
     wh_input_clear(c);
     give_block(c);
+    c->w->tries = 0; /* this read may let others run */
     ptrdiff_t n = wh_receive(c, c->in, c->in_size, only_looks ? WEFT_NOW : later(since, quick));
     if (n == -ETIMEDOUT && idle > quick)
         n = wait_small(c, later(since, idle));

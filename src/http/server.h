@@ -47,7 +47,10 @@ static inline uint64_t wh_count_read(const wh_count *c)
     return atomic_load_explicit((wh_count *)c, memory_order_acquire); /* pairs with wh_count_add */
 }
 
-/* One in so many reads of a body, and writes, has a deadline, and so may let other fibers run. */
+/*
+ * One in so many reads of a body, and writes, has a deadline, and so may let other fibers run. Reads for a request have one
+ * anyway, and begin the count anew: small answers never reach it.
+ */
 enum { WH_TRIES = 16 };
 
 /* What the connections of one worker share. owner: that worker; the counts are read by others. */
@@ -61,7 +64,7 @@ struct wh_worker {
     weft_fiber *flusher;             /* sends these once a handler waits; NULL: it does not run */
     weft_fiber *flusher_to_join;     /* guarded by: the server's lock `life` */
     bool flusher_is_awake;
-    unsigned tries; /* calls that moved bytes without a deadline: see WH_TRIES */
+    unsigned tries; /* calls without a deadline since the last one with one: see WH_TRIES */
     wh_count connections, ended, idle_begun, idle_ended, streams_begun, streams_ended, refused, requests, status[6], cut, bytes_in,
         bytes_out, latencies[WEFT_HTTP_LATENCIES];
 } __attribute__((aligned(128)));
