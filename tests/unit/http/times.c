@@ -267,10 +267,13 @@ TEST(a_body_below_body_rate_is_408_after_5_s_and_not_before)
     weft_time from = weft_now();
     begin_body(s.port, &sized, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n");
     begin_body(s.port, &chunked, "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-    begin_body(s.port, &fast, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 60\r\n\r\n");
-    for (int i = 0; i < 11; i++) { /* 5.5 s; the third one has earned 5 s more by then */
+    begin_body(s.port, &fast, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1200\r\n\r\n");
+    char part[100], all[1201] = "";
+    memset(part, 'p', sizeof part);
+    memset(all, 'p', 1200);
+    for (int i = 0; i < 11; i++) { /* 5.5 s; the third one earns 10 s by each part */
         usleep(500000);
-        client_say(&fast, "12345");
+        client_send(&fast, part, sizeof part);
         if (i == 2) {
             client_say(&sized, "1");
             client_say(&chunked, "1\r\na\r\n");
@@ -280,8 +283,8 @@ TEST(a_body_below_body_rate_is_408_after_5_s_and_not_before)
     CHECK_INT(weft_now().ns - from.ns, >=, 5100 * WEFT_MS); /* it has earned 0.1 s */
     client_expect(&chunked, 408);
     CHECK_INT(weft_now().ns - from.ns, >=, 5100 * WEFT_MS);
-    client_say(&fast, "12345");
-    client_expect_body(&fast, 200, "123451234512345123451234512345123451234512345123451234512345");
+    client_send(&fast, part, sizeof part);
+    client_expect_body(&fast, 200, all);
     client_close(&sized);
     client_close(&chunked);
     client_close(&fast);
