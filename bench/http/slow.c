@@ -9,6 +9,7 @@
  * CPU of its own; wrk shares the other one with the slow clients. Exit status 1: the ratio is below the limit.
  */
 #include <errno.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -100,19 +101,38 @@ static double megabytes(void)
     return (double)(memory.rss + memory.pte) / 1e6;
 }
 
-/* Until the server has sent to the slow clients what their windows take, and has little to do. */
+/* Whether a thread of the server runs, or waits for a CPU. */
+static bool is_busy(void)
+{
+    char pattern[64], state = 'S';
+    glob_t threads;
+
+    snprintf(pattern, sizeof(pattern), "/proc/%d/task/*/stat", (int)server.pid);
+    if (glob(pattern, 0, NULL, &threads) != 0)
+        case_fail("the server has no threads");
+    for (size_t i = 0; i < threads.gl_pathc && state == 'S'; i++) {
+        FILE *f = fopen(threads.gl_pathv[i], "re");
+        if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+            state = 'S';
+        if (f)
+            fclose(f);
+    }
+    globfree(&threads);
+    return state != 'S';
+}
+
+/* Until the server has sent to the slow clients what their windows take, and sleeps most of the time. */
 static void wait_for_quiet(void)
 {
-    int64_t before, now = child_cpu_ns(&server);
+    unsigned asleep = 0;
 
-    for (unsigned half_seconds = 0; half_seconds < QUIET_SECONDS * 2; half_seconds++) {
-        pause_for(500);
-        before = now;
-        now = child_cpu_ns(&server);
-        if (half_seconds >= 4 && now - before < 50000000)
-            return;
+    pause_for(2000); /* each of them has had a turn */
+    for (unsigned looks = 0; asleep < 20; looks++) {
+        if (looks == QUIET_SECONDS * 20)
+            case_fail("the server has not come to rest in %d s", QUIET_SECONDS);
+        pause_for(50);
+        asleep = is_busy() ? asleep / 2 : asleep + 1;
     }
-    case_fail("the server has not come to rest in %d s", QUIET_SECONDS);
 }
 
 static struct tool_result measure_beside_slow(double ms, double *memory)
