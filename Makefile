@@ -51,7 +51,7 @@ stress: ## the tests under load, in the builds dev, asan, tsan and release-test;
 	@tools/setup run test mutants
 	@tools/test stress
 
-soak: ## ten minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600
+soak: ## twenty minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600 is half of it
 	@tools/setup run test
 	@tools/test soak
 

@@ -23,6 +23,7 @@ weft_http_test(field)
 weft_http_test(parse)
 weft_http_test(parse_fields)
 weft_http_test(parse_next)
+weft_http_test(flood)
 # The server.
 
 # Tests against real sockets: unit/http/served.h is the server, unit/http/client.h the client.
@@ -66,6 +67,15 @@ weft_served_test(events)
 weft_served_test(exchange)
 weft_served_test(no_memory)
 weft_served_test(disconnect)
+weft_served_test(limits)
+weft_served_test(crowd)
+weft_served_test(fair)
+weft_served_test(gone)
+weft_served_test(places)
+weft_served_test(times)
+weft_served_test(stop)
+weft_served_test(stop_race)
+weft_served_test(ways)
 
 # What RFC 9110 and 9112 require, row by row, and odd requests, against the server of tests/http. The document is made of both
 # (docs/http-conformance.md).
@@ -98,4 +108,11 @@ if(Python3_FOUND)
   set_tests_properties(http/document PROPERTIES TIMEOUT 60 LABELS http)
 else()
   message(STATUS "no python3: the conformance of the HTTP server is not tested")
+endif()
+
+# Random clients for as long as one likes: a moment here, minutes in make soak.
+weft_test(stress http_soak DRIVERS TIMEOUT 900)
+if(TARGET test_stress_http_soak)
+  target_sources(test_stress_http_soak PRIVATE stress/http_soak_client.c)
+  target_link_libraries(test_stress_http_soak PRIVATE test_http)
 endif()

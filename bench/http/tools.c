@@ -43,10 +43,10 @@ static unsigned seconds_of(double ms)
 }
 
 /* `requests` is what the tool's output says. */
-static struct tool_result result(double rate, double requests, int64_t cpu_ns, const char *tool)
+static struct tool_result result(double rate, double requests, int64_t cpu_ns, const char *tool, const char *output)
 {
     if (rate <= 0 || requests <= 0)
-        case_fail("%s does not say how many requests it made", tool);
+        case_fail("%s does not say how many requests it made: %s", tool, output);
     return (struct tool_result){.rate = rate, .us_each = (double)cpu_ns / 1e3 / requests};
 }
 
@@ -68,7 +68,7 @@ struct tool_result tool_wrk(const struct child *server, size_t connections, doub
     requests = strstr(output, " requests in ");
     while (requests && requests > output && requests[-1] >= '0' && requests[-1] <= '9')
         requests--;
-    return result(number_after(output, "Requests/sec:"), requests ? strtod(requests, NULL) : -1, cpu, "wrk");
+    return result(number_after(output, "Requests/sec:"), requests ? strtod(requests, NULL) : -1, cpu, "wrk", output);
 }
 
 struct tool_result tool_ab(const struct child *server, size_t connections, double ms)
@@ -89,5 +89,5 @@ struct tool_result tool_ab(const struct child *server, size_t connections, doubl
         case_fail("ab has met errors: %s", output);
     if (number_after(output, "Keep-Alive requests:") < requests)
         case_fail("the server does not keep the connections of ab");
-    return result(number_after(output, "Requests per second:"), requests, cpu, "ab");
+    return result(number_after(output, "Requests per second:"), requests, cpu, "ab", output);
 }

@@ -72,7 +72,8 @@ typedef int weft_handler(weft_exchange *x, void *arg);
 
 /** What happens to a connection above max_conns or max_per_address. */
 enum {
-    WEFT_HTTP_BUSY_503 = 0,   /* it is answered by 503 with Retry-After, and closed */
+    WEFT_HTTP_BUSY_503 = 0,   /* it is answered by 503 with Retry-After, and closed. The client has 2 s to read that; if
+                               * many clients are refused at a time, some of them have no time, or get no answer */
     WEFT_HTTP_BUSY_CLOSE = 1, /* it is closed without an answer */
 };
 
@@ -232,16 +233,18 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
 
 /**
  * Serves the connections of a listener (weft_listen), until the deadline passes, the calling fiber is cancelled, or
- * weft_http_stop is called. Several fibers may serve several listeners with one server.
+ * weft_http_stop is called. Several fibers may serve several listeners with one server, with the connections of all on
+ * one scheduler.
  *
  * Serving ends gracefully. The listener accepts no more, idle connections are closed, and answers say "Connection:
- * close". For a handler that has used weft_http_scope or weft_http_events, weft_stopping() becomes true. Handlers that
- * have not returned after opts.grace are cancelled. All handlers have returned when this call does.
+ * close". A request that has come by then on an accepted connection is still answered. For a handler that has used
+ * weft_http_scope or weft_http_events, weft_stopping() becomes true. Handlers that have not returned after opts.grace
+ * are cancelled. All handlers have returned when this call does.
  *
  * The call sets TCP_NODELAY on the listener, which its connections inherit.
  *
  * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL no h,
- *          -ESHUTDOWN weft_http_stop was called before, -EBUSY the connections of earlier calls run on another
+ *          -ESHUTDOWN weft_http_stop was called before, -EBUSY another call serves with this server on another
  *          scheduler, -EBADF, -ENOMEM and other negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber

@@ -54,19 +54,28 @@ static weft_time patience_end(const weft_exchange *x)
     return weft_in(all - x->body_waited);
 }
 
-/* Waits for bytes of the body. What was collected goes out first: the client may be waiting for it. */
+/* What was collected goes out first: the client may be waiting for it. Only what follows counts as the client's time. */
+static ptrdiff_t receive_patiently(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline)
+{
+    int rc = wh_out_flush(x->c);
+    if (rc != 0)
+        return rc;
+    weft_time began = weft_now(), end = patience_end(x);
+    ptrdiff_t n = wh_receive(x->c, buffer, bytes, end.ns < deadline.ns ? end : deadline);
+    x->body_waited += weft_now().ns - began.ns;
+    return n;
+}
+
+/* Waits for bytes of the body. */
 static ptrdiff_t receive(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline)
 {
     struct wh_connection *c = x->c;
     ptrdiff_t n = c->has_ended ? 0 : -EAGAIN;
-    if (n == -EAGAIN)
+    bool only_tries = deadline.ns == WEFT_NOW.ns;
+    if (n == -EAGAIN && (only_tries || ++c->w->tries % WH_TRIES != 0)) /* else it may let other fibers run */
         n = wh_receive(c, buffer, bytes, WEFT_NOW);
-    if (n == -EAGAIN && deadline.ns != WEFT_NOW.ns) {
-        weft_time began = weft_now(), end = patience_end(x);
-        int rc = wh_out_flush(c);
-        n = rc != 0 ? rc : wh_receive(c, buffer, bytes, end.ns < deadline.ns ? end : deadline);
-        x->body_waited += weft_now().ns - began.ns;
-    }
+    if (n == -EAGAIN && !only_tries)
+        n = receive_patiently(x, buffer, bytes, deadline);
     if (n > 0)
         return n;
     if (n == 0) {

@@ -29,6 +29,7 @@
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
 #define MORE 512                   /* bytes that a read for the rest of a head has room for, at least */
 #define LINGER_MOST (16u << 20)    /* bytes that are thrown away meanwhile */
+#define MOST_REFUSALS 64           /* clients above max_per_address that may linger at a time */
 
 static weft_time later(weft_time t, weft_span d)
 {
@@ -115,13 +116,16 @@ static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
     return n;
 }
 
-/* Waits for the first bytes of a request: how many came, 0 at the end, or a negative errno. */
-static ptrdiff_t wait_for_request(struct wh_connection *c)
+/* Waits for the first bytes of a request, or only looks: how many came, 0 at the end, or a negative errno. */
+static ptrdiff_t wait_for_request(struct wh_connection *c, bool only_looks)
 {
     weft_time since = c->block->sent;
     wh_input_clear(c);
     give_block(c);
-    ptrdiff_t n = c->h->o.shared ? wait_on_shared(c, since) : wait_on_private(c, since);
+    c->w->tries = 0; /* this read may let others run */
+    ptrdiff_t n = only_looks       ? wh_receive(c, c->in, c->in_size, WEFT_NOW)
+                  : c->h->o.shared ? wait_on_shared(c, since)
+                                   : wait_on_private(c, since);
     if (n <= 0 || !take_block(c))
         return n <= 0 ? n : -ENOMEM;
     c->in_end = (uint32_t)n;
@@ -129,16 +133,20 @@ static ptrdiff_t wait_for_request(struct wh_connection *c)
     return n;
 }
 
-/* IDLE: until bytes of a request are there. False: none will come. */
+/*
+ * IDLE: until bytes of a request are there. False: none will come. When serving ends, a request that has come already is
+ * still answered.
+ */
 static bool idle(struct wh_connection *c)
 {
-    if (wh_out_flush(c) != 0)
+    if (c->block->out_end == 0)
+        c->block->sent = weft_now(); /* the last answer went out earlier: idle_time begins now */
+    else if (wh_out_flush(c) != 0)
         return false;
     wh_enter(c, wh_phase(c), WH_IDLE);
-    /* pairs with the store of is_stopping in server.c */
-    if (atomic_load_explicit(&c->serving->is_stopping, memory_order_seq_cst))
-        return false;
-    return wait_for_request(c) > 0;
+    /* pairs with the store of is_stopping in serve.c */
+    bool is_stopping = atomic_load_explicit(&c->serving->is_stopping, memory_order_seq_cst);
+    return wait_for_request(c, is_stopping) > 0;
 }
 
 /* HEAD */
@@ -177,8 +185,9 @@ static int read_head(struct wh_connection *c)
         int n = wh_parse_head(&b->x.head, c->in + c->in_at, c->in_end - c->in_at);
         if (n != 0)
             return n;
-        if (deadline.ns == WEFT_NOW.ns)
-            deadline = later(b->came, c->h->o.head_time);
+        if (deadline.ns ==
+            WEFT_NOW.ns) /* not from b->came: the bytes may be older, or have come behind a chunked body */
+            deadline = weft_in(c->h->o.head_time);
         n = receive_more(c, deadline);
         if (n == -ETIMEDOUT)
             return -408;
@@ -198,6 +207,14 @@ static void log_refused(struct wh_log *log, const weft_exchange *x)
     wh_log_refused(log, (struct sockaddr *)&peer, size, x->status, x->sent);
 }
 
+static void count_end(struct wh_connection *c, const weft_exchange *x)
+{
+    if (x->answer != WH_ENDED)
+        wh_count_add(&c->w->cut, 1);
+    if (x->is_stream)
+        wh_count_add(&c->w->streams_ended, 1);
+}
+
 /* A head that was refused has no strings. It is answered, and the connection ends. */
 static RARE void refuse_head(struct wh_connection *c, int status)
 {
@@ -213,18 +230,11 @@ static RARE void refuse_head(struct wh_connection *c, int status)
     wh_exchange_answer(x, status);
     if (c->h->log)
         log_refused(c->h->log, x);
+    count_end(c, x);
     wh_exchange_end(x);
 }
 
 /* FINISH */
-
-static void count_end(struct wh_connection *c, const weft_exchange *x)
-{
-    if (x->answer != WH_ENDED)
-        wh_count_add(&c->w->cut, 1);
-    if (x->is_stream)
-        wh_count_add(&c->w->streams_ended, 1);
-}
 
 /* What happens to the connection now. */
 enum fate { KEPT, LAST, CUT };
@@ -324,6 +334,44 @@ static void serve(struct wh_connection *c)
     }
 }
 
+/* Refusals */
+
+static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                           "Content-Length: 20\r\nConnection: close\r\nRetry-After: 5\r\n\r\nService Unavailable\n";
+
+static void refuse(int fd, const struct wh_serving *s, bool may_linger)
+{
+    struct wh_worker *w = &s->h->workers[weft_fiber_worker(weft_fiber_current())];
+    wh_count_add(&w->refused, 1);
+    if (s->h->o.busy == WEFT_HTTP_BUSY_CLOSE || weft_send(fd, busy, sizeof busy - 1, 0, WEFT_NOW) < 0)
+        return;
+    weft_shutdown(fd, SHUT_WR);
+    if (!may_linger)
+        return;
+    char *waste = wh_alloc(4096);
+    weft_time end = weft_in(LINGER_TIME);
+    while (waste && weft_read(fd, waste, 4096, end) > 0)
+        ;
+    wh_free(waste);
+}
+
+void wh_refuse_connection(int fd, void *arg)
+{
+    refuse(fd, arg, true); /* weft_serve has its own limit for these */
+}
+
+/* The client may read its answer for a while. More clients than some do not hold places of other addresses by that. */
+static void refuse_address(int fd, struct wh_serving *s)
+{
+    weft_http *h = s->h;
+    unsigned quarter = h->o.max_conns / 4, most = quarter < MOST_REFUSALS ? quarter : MOST_REFUSALS;
+    bool may_linger = atomic_fetch_add_explicit(&h->refusals, 1, memory_order_relaxed) < most;
+    refuse(fd, s, may_linger);
+    atomic_fetch_sub_explicit(&h->refusals, 1, memory_order_relaxed);
+}
+
+/* The life of a connection */
+
 /* Counts it for its address: false, and *is_full tells why not. */
 static bool enter_address(struct wh_connection *c, bool *is_full)
 {
@@ -352,7 +400,6 @@ static struct wh_connection *new_connection(int fd, struct wh_serving *s)
 static void run(struct wh_connection *c)
 {
     weft_http *h = c->h;
-    c->block->sent = weft_now();
     wh_server_add(h, c);
     weft_cancel_on_hangup(c->fd, weft_fiber_current());
     serve(c);
@@ -384,25 +431,5 @@ void wh_serve_connection(int fd, void *arg)
         wh_address_leave(c->h->addresses, c->address);
     wh_free(c);
     if (is_full)
-        wh_refuse_connection(fd, arg);
-}
-
-/* Refusals */
-
-static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                           "Content-Length: 20\r\nConnection: close\r\nRetry-After: 5\r\n\r\nService Unavailable\n";
-
-void wh_refuse_connection(int fd, void *arg)
-{
-    struct wh_serving *s = arg;
-    struct wh_worker *w = &s->h->workers[weft_fiber_worker(weft_fiber_current())];
-    wh_count_add(&w->refused, 1);
-    if (s->h->o.busy == WEFT_HTTP_BUSY_CLOSE || weft_send(fd, busy, sizeof busy - 1, 0, WEFT_NOW) < 0)
-        return;
-    weft_shutdown(fd, SHUT_WR);
-    char *waste = wh_alloc(4096);
-    weft_time end = weft_in(LINGER_TIME);
-    while (waste && weft_read(fd, waste, 4096, end) > 0)
-        ;
-    wh_free(waste);
+        refuse_address(fd, arg);
 }

@@ -14,7 +14,6 @@
 #include "http/output.h"
 #include "http/transport.h"
 
-#define END_TIME (60 * WEFT_SEC)
 #define FIRST_PAUSE (5 * WEFT_MS)
 #define LAST_PAUSE WEFT_SEC
 
@@ -35,7 +34,7 @@ static bool send_some(struct wh_connection *c)
     if (c->is_sending || c->has_failed || b->whole == 0)
         return true;
     ptrdiff_t n = wh_send(c, b->out, b->whole, 0, WEFT_NOW);
-    if (n == -EAGAIN)
+    if (n == -EAGAIN || n == -ECANCELED)
         return false;
     if (n < 0) {
         c->has_failed = true;
@@ -90,43 +89,19 @@ static void *run(void *arg)
         send_all(w);
         again = retry(w, &pause, again);
         w->flusher_is_awake = false;
-        if (w->flusher_ends || weft_park(again) == -ECANCELED)
+        if (weft_park(again) == -ECANCELED)
             break;
     }
     w->flusher = NULL;
-    weft_waitgroup_done(w->flushers);
     return NULL;
-}
-
-/* On its worker, as all that touches what the worker's fibers share. */
-static void *end_one(void *arg)
-{
-    struct wh_worker *w = arg;
-    w->flusher_ends = true;
-    if (w->flusher)
-        weft_unpark(w->flusher);
-    weft_waitgroup_done(w->flushers);
-    return NULL;
-}
-
-/* Starts fn on worker number i. */
-static int start(weft_http *h, unsigned i, weft_fiber **out, weft_fn *fn)
-{
-    weft_attr attr = {.name = "http flusher", .worker = WEFT_WORKER(i)};
-    weft_waitgroup_add(&h->flushers, 1);
-    int rc = weft_sched_go(h->sched, out, &attr, fn, &h->workers[i]);
-    if (rc != 0)
-        weft_waitgroup_done(&h->flushers);
-    return rc;
 }
 
 int wh_flushers_start(weft_http *h)
 {
-    for (unsigned i = 0; i < h->worker_count; i++) {
+    for (unsigned i = 0; i < h->threads; i++) {
         struct wh_worker *w = &h->workers[i];
-        w->flushers = &h->flushers;
-        w->flusher_ends = false;
-        int rc = start(h, i, NULL, run);
+        weft_attr attr = {.size = sizeof attr, .name = "http flusher", .worker = WEFT_WORKER(i)};
+        int rc = weft_sched_go(h->sched, &w->flusher_to_join, &attr, run, w);
         if (rc != 0) {
             wh_flushers_stop(h);
             return rc;
@@ -135,16 +110,16 @@ int wh_flushers_start(weft_http *h)
     return 0;
 }
 
-/* A flusher that was not started, or that a stop of its scheduler has ended, has nothing to end. */
 void wh_flushers_stop(weft_http *h)
 {
-    for (unsigned i = 0; i < h->worker_count; i++)
-        start(h, i, NULL, end_one);
-    int begun = weft_shield_begin(weft_in(END_TIME)); /* the caller may be cancelled */
-    while (weft_waitgroup_wait(&h->flushers, WEFT_FOREVER) != 0)
-        weft_yield();
-    if (begun == 0)
-        weft_shield_end();
+    for (unsigned i = 0; i < h->threads; i++) {
+        struct wh_worker *w = &h->workers[i];
+        if (!w->flusher_to_join)
+            continue;
+        weft_cancel(w->flusher_to_join);
+        wh_join(w->flusher_to_join);
+        w->flusher_to_join = NULL;
+    }
 }
 
 void wh_flusher_watch(struct wh_connection *c)

@@ -2,7 +2,8 @@
  * http/output.c: see output.h.
  *
  * A write first takes what the client's window has room for, without a deadline and so without a look at the clock. Only
- * when the client is slow each 64 KiB get write_time.
+ * when the client is slow each 64 KiB get write_time. A call without a deadline never lets others run, so every so often a
+ * write has its deadline at once: a handler whose client reads as fast as it writes holds up no neighbour.
  */
 #include "http/output.h"
 
@@ -36,6 +37,34 @@ static void window_moves(struct window *w, uint64_t bytes)
     w->left -= w->left < bytes ? w->left : bytes;
 }
 
+/* Whether a write may try without a deadline. */
+static bool may_try(struct wh_connection *c)
+{
+    return ++c->w->tries % WH_TRIES != 0;
+}
+
+/*
+ * Waits until the client has room. A full socket has room again for the kernel when a third of its buffer is free, which may be
+ * a megabyte. So at the end of its time what has room is sent: a client that has read 64 KiB gets more time.
+ */
+static ptrdiff_t send_late(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
+{
+    ptrdiff_t n = wh_send(c, bytes, count, flags, window_deadline(w, c));
+    if (n != -ETIMEDOUT)
+        return n;
+    n = wh_send(c, bytes, count, flags, WEFT_NOW);
+    return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
+static ptrdiff_t send_file_late(struct wh_connection *c, int file, off_t *at, size_t count, struct window *w)
+{
+    ptrdiff_t n = wh_send_file(c, file, at, count, window_deadline(w, c));
+    if (n != -ETIMEDOUT)
+        return n;
+    n = wh_send_file(c, file, at, count, WEFT_NOW);
+    return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
 static int fail(struct wh_connection *c, ptrdiff_t rc)
 {
     c->has_failed = true;
@@ -46,9 +75,9 @@ static int fail(struct wh_connection *c, ptrdiff_t rc)
 static int send_all(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
 {
     while (count > 0) {
-        ptrdiff_t n = wh_send(c, bytes, count, flags, WEFT_NOW);
+        ptrdiff_t n = may_try(c) ? wh_send(c, bytes, count, flags, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
-            n = wh_send(c, bytes, count, flags, window_deadline(w, c));
+            n = send_late(c, bytes, count, flags, w);
         if (n < 0)
             return (int)n;
         window_moves(w, (uint64_t)n);
@@ -105,8 +134,8 @@ static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
     struct iovec parts[2] = {{b->out, b->out_end}, {(void *)bytes, count}};
     size_t collected = b->out_end;
     c->is_sending = true;
-    ptrdiff_t n = wh_send_parts(c, parts, 2, WEFT_NOW);
-    if (n == -EAGAIN)
+    ptrdiff_t n = wh_send_parts(c, parts, 2, may_try(c) ? WEFT_NOW : window_deadline(&w, c));
+    if (n == -EAGAIN || n == -ETIMEDOUT)
         n = 0;
     int rc = n < 0 ? (int)n : 0;
     if (rc == 0 && (size_t)n < collected) {
@@ -151,9 +180,9 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 {
     while (count > 0) {
         size_t part = count < FILE_PART ? (size_t)count : FILE_PART;
-        ptrdiff_t n = wh_send_file(c, file, &at, part, WEFT_NOW);
+        ptrdiff_t n = may_try(c) ? wh_send_file(c, file, &at, part, WEFT_NOW) : -EAGAIN;
         if (n == -EAGAIN)
-            n = wh_send_file(c, file, &at, part, window_deadline(w, c));
+            n = send_file_late(c, file, &at, part, w);
         if (n <= 0)
             return n == 0 ? -ENODATA : (int)n;
         window_moves(w, (uint64_t)n);

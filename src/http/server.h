@@ -7,7 +7,11 @@
  * Stopping. Each call of weft_http_serve (struct wh_serving) stops by itself: its weft_serve accepts no more, and says so
  * (weft_serve_opts.ending). That sets is_stopping, then looks at the phase of each of its connections. A connection sets its
  * phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so one of the two sees the other's store: an
- * idle connection either ends by itself or is woken. weft_http_stop closes the listeners, which ends every weft_serve.
+ * idle connection either ends by itself or is woken. Each weft_serve runs in a fiber of its own, which weft_http_stop cancels:
+ * the cancel ends it whether it has begun to accept or not, and leaves the caller's fiber and listener alone.
+ *
+ * Starting. The calls of weft_http_serve share the flushers and the log's writer. The first call at a time starts these, and
+ * the last one ends them, under the lock `life`: a call that begins meanwhile waits, and then starts them again.
  */
 #ifndef WH_HTTP_SERVER_H
 #define WH_HTTP_SERVER_H
@@ -32,19 +36,25 @@ struct wh_log;
 /* A counter that its worker alone increments, and any thread reads. */
 typedef _Atomic uint64_t wh_count;
 
+/* Release: a reader that sees an end has seen its beginning too. */
 static inline void wh_count_add(wh_count *c, uint64_t n)
 {
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_release);
 }
 
 static inline uint64_t wh_count_read(const wh_count *c)
 {
-    return atomic_load_explicit((wh_count *)c, memory_order_relaxed);
+    return atomic_load_explicit((wh_count *)c, memory_order_acquire); /* pairs with wh_count_add */
 }
 
 enum {
     WH_DATE_FIELD = sizeof "Date: \r\n" - 1 + WH_DATE_SIZE,
     WH_TYPE_KEPT = 48,
+    /*
+     * One in so many reads of a body, and writes, has a deadline, and so may let other fibers run. Reads for a request have
+     * one anyway, and begin the count anew: small answers never reach it.
+     */
+    WH_TRIES = 16,
 };
 
 /* What the connections of one worker share. owner: that worker; the counts are read by others. */
@@ -60,9 +70,10 @@ struct wh_worker {
     uint32_t type_field_size;
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
     struct wh_connection *stuck;     /* of these, those whose clients did not take all */
-    weft_fiber *flusher;             /* sends these once a handler waits */
-    bool flusher_is_awake, flusher_ends;
-    weft_waitgroup *flushers; /* the server's */
+    weft_fiber *flusher;             /* sends these once a handler waits; NULL: it does not run */
+    weft_fiber *flusher_to_join;     /* guarded by: the server's lock `life` */
+    bool flusher_is_awake;
+    unsigned tries; /* calls without a deadline since the last one with one: see WH_TRIES */
     wh_count connections, ended, idle_begun, idle_ended, streams_begun, streams_ended, refused, requests, status[6],
         cut, bytes_in, bytes_out, latencies[WEFT_HTTP_LATENCIES];
 } __attribute__((aligned(128)));
@@ -83,7 +94,10 @@ struct wh_owned {
 struct wh_serving {
     weft_http *h;            /* const */
     struct wh_serving *next; /* guarded by: h->lock */
-    int listener;            /* a duplicate of the caller's; weft_http_stop closes it: -1. guarded by: h->lock */
+    int listener;            /* const: the caller's */
+    weft_time deadline;      /* const */
+    int rc;                  /* of its weft_serve. owner: its fiber until that has ended */
+    weft_fiber *fiber;       /* that runs weft_serve; NULL: before and after. guarded by: h->lock */
     atomic_bool is_stopping; /* pairs with wh_connection.phase */
 };
 
@@ -103,15 +117,17 @@ struct weft_http {
     weft_mutex lock;
     struct wh_serving *servings;       /* guarded by: lock */
     struct wh_connection *connections; /* guarded by: lock: all that have begun and not ended */
-    weft_sched *sched;                 /* that runs the connections; NULL until the first serve. guarded by: lock */
-    struct wh_worker *workers;         /* const once the first serve has set it */
-    unsigned worker_count;             /* const once the first serve has set it */
     bool is_stopped;                   /* weft_http_stop was called. guarded by: lock */
     unsigned serving;                  /* calls of weft_http_serve. guarded by: lock */
-    weft_mutex life;                   /* for the start and the end of flushers and log; taken before `lock` */
-    unsigned users;                    /* calls of weft_http_serve that use these. guarded by: life */
     struct wh_addresses *addresses;
-    weft_waitgroup flushers; /* that run */
+    atomic_uint refusals; /* connections above max_per_address whose clients may still read their 503 */
+
+    weft_mutex life;           /* for the beginning and the end of serving; taken before `lock` */
+    unsigned users;            /* calls that need the workers. guarded by: life */
+    weft_sched *sched;         /* that runs the connections. const while there are users */
+    struct wh_worker *workers; /* const while there are users; changed under both locks */
+    unsigned worker_count;     /* of `workers`; at least `threads`. As `workers` */
+    unsigned threads;          /* of the scheduler: workers that are used. const while there are users */
 };
 
 /* Has destroy(arg) called when the server is freed: 0, or -ENOMEM. */
@@ -123,6 +139,9 @@ bool wh_server_is_serving(weft_http *h);
 /* Adds and removes a connection: from then until then weft_http_stop sees it. */
 void wh_server_add(weft_http *h, struct wh_connection *c);
 void wh_server_remove(weft_http *h, struct wh_connection *c);
+
+/* Joins a fiber that will end, also in a cancelled fiber. */
+void wh_join(weft_fiber *f);
 
 /* Takes a lock that is held for moments, in a cancelled fiber too. */
 static inline void wh_lock(weft_mutex *m)

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,28 +15,72 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <weft/weft.h>
+
 #include "support/test.h"
 
 enum { PATIENCE = 60, PART = 64 * 1024 };
 
-void client_open_small(struct client *c, int port, int buffer)
+static void be_patient(const struct client *c)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct timeval patience = {.tv_sec = PATIENCE};
-    int one = 1;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+/* `buffer` and `from` may be 0 and NULL. */
+static void open_as(struct client *c, int port, int buffer, const char *from)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}, mine = {.sin_family = AF_INET};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    int one = 1;
+    be_patient(c);
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (buffer > 0)
         setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    if (from) {
+        mine.sin_addr.s_addr = inet_addr(from);
+        CHECK_INT(bind(c->fd, (struct sockaddr *)&mine, sizeof mine), ==, 0);
+    }
     CHECK_INT(connect(c->fd, (struct sockaddr *)&to, sizeof to), ==, 0);
+}
+
+void client_open_small(struct client *c, int port, int buffer)
+{
+    open_as(c, port, buffer, NULL);
 }
 
 void client_open(struct client *c, int port)
 {
-    client_open_small(c, port, 0);
+    open_as(c, port, 0, NULL);
+}
+
+void client_open_from(struct client *c, int port, const char *address)
+{
+    open_as(c, port, 0, address);
+}
+
+struct dial {
+    const char *address;
+    int fd;
+};
+
+static void *dials(void *arg)
+{
+    struct dial *d = arg;
+    d->fd = weft_dial(d->address, weft_in(PATIENCE * WEFT_SEC));
+    return NULL;
+}
+
+void client_open_at(struct client *c, const char *address)
+{
+    struct dial d = {.address = address};
+    CHECK_INT(weft_run(dials, &d, NULL, &(weft_sched_opts){.size = sizeof(weft_sched_opts), .threads = 1}), ==, 0);
+    CHECK_INT(d.fd, >=, 0);
+    *c = (struct client){.fd = d.fd};
+    fcntl(c->fd, F_SETFL, 0);
+    be_patient(c);
 }
 
 void client_close(struct client *c)

@@ -36,6 +36,10 @@ struct answer {
 void client_open(struct client *c, int port);
 /* The same with a small receive buffer (as set by SO_RCVBUF), for clients that read slowly. */
 void client_open_small(struct client *c, int port, int buffer);
+/* The same from another address of this machine: "127.0.0.2". */
+void client_open_from(struct client *c, int port, const char *address);
+/* The same at any address: "[::1]:80", "unix:path". */
+void client_open_at(struct client *c, const char *address);
 void client_close(struct client *c);
 /* Closes with a reset. */
 void client_abort(struct client *c);

@@ -52,15 +52,19 @@ static void *serves(void *arg)
     return (void *)(intptr_t)weft_http_serve(s->h, s->listener, WEFT_FOREVER);
 }
 
-void served_start(struct served *s, unsigned workers)
+void served_start_with(struct served *s, const char *address, const weft_sched_opts *opts)
 {
-    weft_sched_opts opts = {.size = sizeof opts, .threads = workers};
-    s->listener = weft_listen("127.0.0.1:0");
+    s->listener = weft_listen(address ? address : "127.0.0.1:0");
     s->port = weft_port(s->listener);
-    CHECK_INT(s->port, >, 0);
-    CHECK_INT(weft_sched_new(&s->sched, &opts), ==, 0);
+    CHECK_INT(s->listener, >=, 0);
+    CHECK_INT(weft_sched_new(&s->sched, opts), ==, 0);
     CHECK_INT(weft_sched_start(s->sched), ==, 0);
     CHECK_INT(weft_sched_go(s->sched, &s->server, NULL, serves, s), ==, 0);
+}
+
+void served_start(struct served *s, unsigned workers)
+{
+    served_start_with(s, NULL, &(weft_sched_opts){.size = sizeof(weft_sched_opts), .threads = workers});
 }
 
 void served_begin(struct served *s, const weft_http_opts *opts, const struct served_route *routes)
@@ -96,6 +100,14 @@ void served_wait_read(const struct served *s, uint64_t bytes)
     CHECK_INT(served_figures(s).bytes_in, >=, bytes);
 }
 
+void wait_for_flag(const int *flag, int value)
+{
+    weft_time end = weft_in(PATIENCE * WEFT_SEC);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < value && weft_now().ns < end.ns)
+        usleep(200);
+    CHECK_INT(__atomic_load_n(flag, __ATOMIC_ACQUIRE), >=, value);
+}
+
 /* The scheduler's figures are taken one after another, so they are looked at until they say that all has ended. */
 static void check_fibers(weft_sched *sched)
 {
@@ -105,6 +117,12 @@ static void check_fibers(weft_sched *sched)
         CHECK_INT(weft_sched_stats(sched, &f), ==, 0);
     while (f.spawned != f.ended && weft_now().ns < end.ns);
     CHECK_INT(f.spawned, ==, f.ended);
+}
+
+static void end_scheduler(weft_sched *sched)
+{
+    CHECK_INT(weft_sched_stop(sched, weft_in(PATIENCE * WEFT_SEC)), ==, 0);
+    CHECK_INT(weft_sched_free(sched), ==, 0);
 }
 
 void served_end(struct served *s)
@@ -117,9 +135,12 @@ void served_end(struct served *s)
     CHECK_INT(served_figures(s).idle, ==, 0);
     CHECK_INT(served_figures(s).streams, ==, 0);
     check_fibers(s->sched);
+    if (s->on)
+        check_fibers(s->on);
     CHECK_INT(weft_close(s->listener), ==, 0);
-    CHECK_INT(weft_sched_stop(s->sched, weft_in(PATIENCE * WEFT_SEC)), ==, 0);
-    CHECK_INT(weft_sched_free(s->sched), ==, 0);
+    end_scheduler(s->sched);
+    if (s->on)
+        end_scheduler(s->on);
     CHECK_INT(weft_http_free(s->h), ==, 0);
     CHECK_INT(count_descriptors(), ==, s->descriptors);
 }

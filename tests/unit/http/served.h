@@ -29,6 +29,7 @@ struct served {
     int listener;
     int port;
     int descriptors; /* of the process, before */
+    weft_sched *on;  /* what weft_http_opts.on is, if it is to end with the server; a test sets it after served_make */
 };
 
 /* Makes the server and its routes, and starts to serve on one worker. */
@@ -37,6 +38,8 @@ void served_begin(struct served *s, const weft_http_opts *opts, const struct ser
 /* The same in two steps: between them a test adds what else it needs to s->h. */
 void served_make(struct served *s, const weft_http_opts *opts, const struct served_route *routes);
 void served_start(struct served *s, unsigned workers);
+/* The same at another address ("[::1]:0", "unix:path"; NULL: as above), on a scheduler with these options. */
+void served_start_with(struct served *s, const char *address, const weft_sched_opts *opts);
 
 /* Ends it, within its grace: weft_http_serve returns 0. */
 void served_end(struct served *s);
@@ -49,6 +52,9 @@ void served_wait_connections(const struct served *s, unsigned count);
 
 /* Waits until the server has read `bytes` in all: what a client has sent so far has come then. */
 void served_wait_read(const struct served *s, uint64_t bytes);
+
+/* Waits until *flag is at least `value`; another thread or fiber sets it. */
+void wait_for_flag(const int *flag, int value);
 
 /* How many descriptors this process has. */
 int count_descriptors(void);
