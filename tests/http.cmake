@@ -38,3 +38,4 @@ function(weft_served_test name)
 endfunction()
 
 weft_served_test(keep)
+weft_served_test(found)

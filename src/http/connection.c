@@ -187,6 +187,8 @@ static enum fate finish(struct wh_connection *c)
     enum fate fate = x->answer != WH_ENDED || c->has_failed ? CUT : x->keeps && wh_body_drain(x) ? KEPT : LAST;
     if (fate == CUT && x->ends_with_close)
         c->resets = true;
+    else if (fate == CUT)
+        wh_out_flush(c); /* the complete answers to earlier requests, and what there is of this one */
     wh_exchange_end(x);
     c->in_at = c->body_at;
     return fate;

@@ -1,0 +1,45 @@
+/*
+ * What fuzzing (tests/fuzz) has found in the server, each as a test of its own.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "unit/http/client.h"
+#include "unit/http/served.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+/* Fails half-way through a body whose length it has said. */
+static int fails_half_way(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_add_header(x, "Content-Length", "10");
+    rc = rc != 0 ? rc : weft_http_begin(x, 200);
+    rc = rc != 0 ? rc : weft_http_write(x, "half", 4);
+    return rc != 0 ? rc : -EIO;
+}
+
+static const struct served_route routes[] = {
+    {"GET /hello", says_hello, NULL}, {"GET /half", fails_half_way, NULL}, {0}};
+
+TEST(an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it)
+{
+    struct served s;
+    struct client c;
+    struct answer a;
+    served_begin(&s, NULL, routes);
+    client_open(&c, s.port);
+    CHECK(client_say(&c, GET("/hello") GET("/hello") GET("/half") GET("/hello")));
+    client_expect_body(&c, 200, "hello\n");
+    client_expect_body(&c, 200, "hello\n");
+    CHECK_STR(client_answer(&c, &a, false), "end inside the body");
+    CHECK_INT(a.status, ==, 200);
+    answer_free(&a);
+    client_close(&c);
+    CHECK_INT(served_figures(&s).status[2], ==, 2);
+    CHECK_INT(served_figures(&s).cut, ==, 1);
+    served_end(&s);
+}
+
+TESTS(found, an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it)
