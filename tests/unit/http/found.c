@@ -20,8 +20,19 @@ static int fails_half_way(weft_exchange *x, void *arg)
     return rc != 0 ? rc : -EIO;
 }
 
-static const struct served_route routes[] = {
-    {"GET /hello", says_hello, NULL}, {"GET /half", fails_half_way, NULL}, {0}};
+/* The same without a length. */
+static int fails_without_length(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_begin(x, 200);
+    rc = rc != 0 ? rc : weft_http_write(x, "half", 4);
+    return rc != 0 ? rc : -EIO;
+}
+
+static const struct served_route routes[] = {{"GET /hello", says_hello, NULL},
+                                             {"GET /half", fails_half_way, NULL},
+                                             {"GET /open", fails_without_length, NULL},
+                                             {0}};
 
 TEST(an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it)
 {
@@ -42,4 +53,21 @@ TEST(an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it)
     served_end(&s);
 }
 
-TESTS(found, an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it)
+/* Its end would look like the end of the body. So nothing of it is sent, or the connection is reset. */
+TEST(an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it)
+{
+    struct served s;
+    struct client c;
+    served_begin(&s, NULL, routes);
+    client_open(&c, s.port);
+    CHECK(client_say(&c, "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /open HTTP/1.0\r\n\r\n"));
+    client_expect_body(&c, 200, "hello\n");
+    CHECK_INT(client_drain(&c), ==, 0);
+    CHECK_INT(c.error, ==, ECONNRESET);
+    client_close(&c);
+    CHECK_INT(served_figures(&s).cut, ==, 1);
+    served_end(&s);
+}
+
+TESTS(found, an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it,
+      an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it)
