@@ -58,7 +58,7 @@ static const char *check_field(struct text name, struct text value)
     if (name.size == 0 || value.size == 0 || value.at[0] != ' ')
         return "field line";
     for (size_t i = 0; i < name.size; i++) {
-        if (!isalnum((unsigned char)name.at[i]) && name.at[i] != '-')
+        if (!isalnum((unsigned char)name.at[i]) && !strchr("!#$%&'*+-.^_`|~", name.at[i]))
             return "name of a field";
     }
     for (size_t i = 0; i < value.size; i++) {
@@ -83,7 +83,7 @@ static const char *read_framing(struct answer *a)
 {
     struct text length = answer_field(a, "Content-Length"), coding = answer_field(a, "Transfer-Encoding");
     struct text connection = answer_field(a, "Connection");
-    static const char *const once[] = {"Content-Length", "Transfer-Encoding", "Connection", "Date", "Content-Type"};
+    static const char *const once[] = {"Content-Length", "Transfer-Encoding", "Connection", "Date"};
     for (size_t i = 0; i < sizeof once / sizeof once[0]; i++) {
         if (count_fields(a, once[i]) > 1)
             return "a field is repeated";

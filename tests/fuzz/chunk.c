@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
     if (input_size == 0)
         return 0;
     const char *bytes = (const char *)input + 1;
-    size_t size = input_size - 1, room = input[0] & 1 ? SIZE_MAX : 1 + (input[0] >> 1) % 32;
+    size_t size = input_size - 1, room = input[0] & 1 ? SIZE_MAX : 1u + (input[0] >> 1) % 32;
     struct dice dice = {input[0]};
     struct decoded whole, pieces, tight;
     struct reference_body b;

@@ -218,25 +218,22 @@ static void end(struct client *c)
     weft_close(c->fd);
 }
 
-static void *converse(void *arg)
+static void converse(struct client *c)
 {
-    struct client *c = arg;
     c->fd = weft_dial(world.address, weft_in(PATIENCE));
     FUZZ_CHECK(c->fd >= 0);
     send_all(c);
     end(c);
-    return NULL;
 }
 
 /* ---- after it ----------------------------------------------------------------------------------------------- */
 
-static void *check_healthy(void *arg)
+static void check_healthy(void)
 {
     static const char request[] = "GET /hello HTTP/1.1\r\nHost: healthy\r\n\r\n";
     char answer[512];
     size_t size = 0;
     weft_time until = weft_in(PATIENCE);
-    (void)arg;
     FUZZ_CHECK_INT(weft_send(world.healthy, request, sizeof request - 1, MSG_NOSIGNAL, until), sizeof request - 1);
     while (size < 6 || memcmp(answer + size - 6, "hello\n", 6) != 0) {
         ptrdiff_t n = weft_recv(world.healthy, answer + size, sizeof answer - size, 0, until);
@@ -246,15 +243,12 @@ static void *check_healthy(void *arg)
     FUZZ_CHECK(memcmp(answer, "HTTP/1.1 200 OK\r\n", 17) == 0);
     while (figures().connections != 1 && weft_now().ns < until.ns)
         weft_yield();
-    return NULL;
 }
 
 static void check_figures(const struct client *c, const weft_http_figures *before)
 {
-    static const char healthy_answer[] = "hello\n";
     weft_http_figures f = figures();
     uint64_t answers = f.cut;
-    (void)healthy_answer;
     for (size_t i = 0; i < sizeof f.status / sizeof f.status[0]; i++)
         answers += f.status[i];
     FUZZ_CHECK_INT(f.connections, 1);
@@ -265,15 +259,22 @@ static void check_figures(const struct client *c, const weft_http_figures *befor
     FUZZ_CHECK(f.bytes_out - before->bytes_out > c->received_size);
 }
 
+static void *run_input(void *arg)
+{
+    struct client *c = arg;
+    weft_http_figures before = figures();
+    converse(c);
+    check_healthy();
+    check_figures(c, &before);
+    return NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     if (size < 2)
         return 0;
     struct client c = {.plan = read_plan(input[0], input[1]), .bytes = (const char *)input + 2, .size = size - 2};
-    weft_http_figures before = figures();
-    run_fiber(converse, &c);
-    run_fiber(check_healthy, NULL);
-    check_figures(&c, &before);
+    run_fiber(run_input, &c);
     judge(&(struct conversation){.sent = c.bytes,
                                  .sent_size = c.sent,
                                  .received = c.received ? c.received : "",
