@@ -3,7 +3,7 @@
  *
  * An input is two bytes and what a client sends. The first byte says how: how the bytes are cut into pieces, whether the client
  * reads meanwhile, and how it ends (struct plan). The second byte is the seed of the pieces. Server and client are fibers of
- * one worker, so an input always runs in the same order. A piece is sent when the server has read the one before.
+ * one worker, the calling thread, so an input always runs in the same order. A piece is sent when the server has read the one before.
  *
  * After each input fuzz/judge.h says whether the answers fit, the server's figures add up, the connection is gone, and
  * another connection, which lives as long as the process, still gets its answer.
@@ -43,7 +43,27 @@ static struct {
 static void *serve(void *arg)
 {
     (void)arg;
-    return (void *)(intptr_t)weft_http_serve(world.h, world.listener, WEFT_FOREVER);
+    FUZZ_CHECK_INT(weft_http_serve(world.h, world.listener, WEFT_FOREVER), 0);
+    return NULL;
+}
+
+/* Works until a fiber has ended. */
+static void run_until_ended(weft_fiber *f)
+{
+    weft_time end = weft_in(PATIENCE);
+    int rc;
+    while ((rc = weft_join(f, NULL, WEFT_NOW)) == -EAGAIN) {
+        weft_sched_run(world.sched, WEFT_NOW);
+        FUZZ_CHECK(weft_now().ns < end.ns);
+    }
+    FUZZ_CHECK_INT(rc, 0);
+}
+
+static void run_fiber(void *(*fn)(void *), void *arg)
+{
+    weft_fiber *f;
+    FUZZ_CHECK_INT(weft_sched_go(world.sched, &f, NULL, fn, arg), 0);
+    run_until_ended(f);
 }
 
 static weft_http_figures figures(void)
@@ -55,11 +75,9 @@ static weft_http_figures figures(void)
 
 static void end_world(void)
 {
-    void *rc = NULL;
     weft_close(world.healthy);
     FUZZ_CHECK_INT(weft_http_stop(world.h), 0);
-    FUZZ_CHECK_INT(weft_join(world.server, &rc, weft_in(PATIENCE)), 0);
-    FUZZ_CHECK_INT((intptr_t)rc, 0);
+    run_until_ended(world.server);
     FUZZ_CHECK_INT(figures().connections, 0);
     FUZZ_CHECK_INT(weft_close(world.listener), 0);
     FUZZ_CHECK_INT(weft_sched_stop(world.sched, weft_in(PATIENCE)), 0);
@@ -71,19 +89,15 @@ static void *dial_healthy(void *arg)
 {
     (void)arg;
     world.healthy = weft_dial(world.address, weft_in(PATIENCE));
+    FUZZ_CHECK(world.healthy >= 0);
+    while (figures().connections == 0)
+        weft_yield();
     return NULL;
-}
-
-static void run_fiber(void *(*fn)(void *), void *arg)
-{
-    weft_fiber *f;
-    FUZZ_CHECK_INT(weft_sched_go(world.sched, &f, NULL, fn, arg), 0);
-    FUZZ_CHECK_INT(weft_join(f, NULL, weft_in(PATIENCE)), 0);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    weft_sched_opts opts = {.size = sizeof opts, .threads = 1};
+    weft_sched_opts opts = {.size = sizeof opts, .threads = 1, .use_caller = true};
     (void)argc;
     (void)argv;
     world.h = site_new();
@@ -94,7 +108,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     FUZZ_CHECK_INT(weft_sched_start(world.sched), 0);
     FUZZ_CHECK_INT(weft_sched_go(world.sched, &world.server, NULL, serve, NULL), 0);
     run_fiber(dial_healthy, NULL);
-    FUZZ_CHECK(world.healthy >= 0);
     atexit(end_world);
     return 0;
 }
