@@ -102,6 +102,8 @@ static void check_content(const struct answer *a, const struct request *r)
         expect_hello(a, r);
     else if (text_is(path, "/chunks") && is_get(r))
         expect_body(a, "onetwo", 6);
+    else if (text_is(path, "/waits") && is_get(r))
+        expect_body(a, "waited", 6);
     else if (text_is(path, "/own") && is_get(r))
         expect_body(a, "four", 4);
     else if (text_is(path, "/large") && is_get(r))

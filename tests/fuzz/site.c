@@ -13,6 +13,8 @@
 #include "fuzz/fuzz.h"
 
 char site_large[SITE_LARGE];
+enum { LARGE_FILE = 40 * 1024 };
+
 static char folder[] = "/tmp/weft-fuzz-XXXXXX";
 static int log_file = -1;
 
@@ -22,7 +24,7 @@ static const struct {
     {"a.txt", "0123456789abcdefghijklmnopqrstuvwxyz"},
     {"a.txt.gz", "gzip"},
     {"b.html", "<p>b</p>"},
-    {"empty", ""},
+    {"large", ""}, /* LARGE_FILE bytes of site_large */
     {".hidden", "hidden"},
 };
 
@@ -200,6 +202,15 @@ static int some(weft_exchange *x, void *arg)
     return n < 0 ? (int)n : weft_http_reply(x, 200, NULL, part, (size_t)n);
 }
 
+/* Earlier answers of its batch go out while it waits. */
+static int waits(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    weft_yield();
+    weft_yield();
+    return weft_http_reply(x, 200, "text/plain", "waited", 6);
+}
+
 static int nothing(weft_exchange *x, void *arg)
 {
     (void)x;
@@ -220,7 +231,8 @@ static const struct {
     {"PUT /notes/{id}", note},   {"GET /rest/{rest...}", rest},
     {"GET /redirect", redirect}, {"GET /status/{n}", status},
     {"GET /large", large},       {"POST /some", some},
-    {"/nothing", nothing},       {"POST /hello", hello},
+    {"/nothing", nothing},       {"GET /waits", waits},
+    {"POST /hello", hello},
 };
 
 static void make_folder(void)
@@ -231,7 +243,11 @@ static void make_folder(void)
         char path[64];
         snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
         FILE *file = fopen(path, "w");
-        if (!file || fputs(files[i].text, file) < 0 || fclose(file) != 0)
+        bool is_large = *files[i].text == '\0';
+        if (!file ||
+            fwrite(is_large ? site_large : files[i].text, is_large ? LARGE_FILE : strlen(files[i].text), 1, file) !=
+                1 ||
+            fclose(file) != 0)
             fuzz_fail(__FILE__, __LINE__, "%s cannot be written", path);
     }
 }
