@@ -7,7 +7,7 @@
  *  - An answer says "close" if the connection ends behind it, and only then. So each complete request behind an answer
  *    that does not say so has an answer.
  *  - An answer is complete, or the last one and that of a handler that fails half-way.
- *  - What /hello, /echo, /parts, /chunks and /large answer is what they must answer.
+ *  - What handlers such as /hello and /echo answer is what they must answer.
  */
 #include "fuzz/judge.h"
 
@@ -82,7 +82,7 @@ static void expect_body(const struct answer *a, const char *body, size_t size)
 {
     FUZZ_CHECK_INT(a->status, 200);
     FUZZ_CHECK_INT(a->body.size, size);
-    FUZZ_CHECK(memcmp(a->body.at, body, size) == 0);
+    FUZZ_CHECK(size == 0 || memcmp(a->body.at, body, size) == 0);
 }
 
 /* Without a body in the request nothing but the client's wish ends the connection. */
@@ -108,12 +108,27 @@ static void check_content(const struct answer *a, const struct request *r)
         expect_body(a, "four", 4);
     else if (text_is(path, "/large") && is_get(r))
         expect_body(a, site_large, sizeof site_large);
+    else if (text_is(path, "/after") && is_post && r->body.size <= SITE_BODY)
+        expect_body(a, rules_field(&r->head, "x").at, rules_field(&r->head, "x").size);
     else if ((text_is(path, "/echo") || text_is(path, "/parts")) && is_post) {
         if (r->body.size <= SITE_BODY)
             expect_body(a, r->body.at, r->body.size);
         else if (text_is(path, "/echo"))
             FUZZ_CHECK_INT(a->status, 413);
     }
+}
+
+/* What handlers must not have answered. */
+static void check_lies(const struct answer *a, const struct request *r)
+{
+    struct text path = r->head.path;
+    bool is_post = text_is(r->head.method, "POST");
+    if (is_get(r) && (text_is(path, "/late") || (text_is(path, "/cut") && r->head.minor == 1)))
+        FUZZ_CHECK(!a->is_complete);
+    if (is_post && !r->is_complete && (text_is(path, "/echo") || (text_is(path, "/parts") && r->head.minor == 1)))
+        FUZZ_CHECK(a->status != 200 || !a->is_complete);
+    if (text_is(path, "/fails"))
+        FUZZ_CHECK(!answer_field(a, "X-Lost").at);
 }
 
 static void check_answer(const struct answer *a, const struct request *r)
@@ -135,6 +150,7 @@ static void check_answer(const struct answer *a, const struct request *r)
     FUZZ_CHECK(!a->says_keep_alive || r->head.minor == 0);
     FUZZ_CHECK(r->head.minor == 1 || a->says_close || a->says_keep_alive);
     FUZZ_CHECK(r->head.minor == 1 || !a->is_chunked);
+    check_lies(a, r);
     if (r->is_complete && a->is_complete && !text_is(r->head.method, "HEAD"))
         check_content(a, r);
 }

@@ -202,6 +202,19 @@ static int some(weft_exchange *x, void *arg)
     return n < 0 ? (int)n : weft_http_reply(x, 200, NULL, part, (size_t)n);
 }
 
+/* Reads the body, and then a field of the head: the body must not lie over it. */
+static int after(weft_exchange *x, void *arg)
+{
+    char part[64];
+    ptrdiff_t n;
+    (void)arg;
+    do
+        n = weft_http_read(x, part, sizeof part, WEFT_FOREVER);
+    while (n > 0);
+    const char *value = weft_http_header(x, "X");
+    return n < 0 ? (int)n : weft_http_reply(x, 200, NULL, value, value ? strlen(value) : 0);
+}
+
 /* Earlier answers of its batch go out while it waits. */
 static int waits(weft_exchange *x, void *arg)
 {
@@ -232,7 +245,7 @@ static const struct {
     {"GET /redirect", redirect}, {"GET /status/{n}", status},
     {"GET /large", large},       {"POST /some", some},
     {"/nothing", nothing},       {"GET /waits", waits},
-    {"POST /hello", hello},
+    {"POST /after", after},      {"POST /hello", hello},
 };
 
 static void make_folder(void)
