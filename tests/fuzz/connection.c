@@ -1,5 +1,5 @@
 /*
- * fuzz/connection.c: a whole connection of a real server (fuzz/site.h), in this process and through a UNIX socket.
+ * fuzz/connection.c: a whole connection of a real server (fuzz/site.h), in this process, through a UNIX socket or TCP.
  *
  * An input is two bytes and what a client sends. The first byte says how: how the bytes are cut into pieces, whether the client
  * reads meanwhile, and how it ends (struct plan). The second byte is the seed of the pieces. Server and client are fibers of
@@ -9,10 +9,8 @@
  * another connection, which lives as long as the process, still gets its answer.
  */
 #include <errno.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <weft/http.h>
@@ -29,21 +27,22 @@ enum {
 };
 #define PATIENCE (60 * WEFT_SEC)
 
+enum kind { UNIX_SOCKET, TCP, KINDS };
+
 static struct {
     weft_http *h;
     weft_sched *sched;
-    weft_fiber *server;
-    int listener;
+    weft_fiber *servers[KINDS];
+    int listeners[KINDS];
+    char addresses[KINDS][64];
     int healthy; /* a connection that must be served after every input */
-    char address[64];
 } world;
 
 /* ---- the server --------------------------------------------------------------------------------------------- */
 
 static void *serve(void *arg)
 {
-    (void)arg;
-    FUZZ_CHECK_INT(weft_http_serve(world.h, world.listener, WEFT_FOREVER), 0);
+    FUZZ_CHECK_INT(weft_http_serve(world.h, *(int *)arg, WEFT_FOREVER), 0);
     return NULL;
 }
 
@@ -77,9 +76,11 @@ static void end_world(void)
 {
     weft_close(world.healthy);
     FUZZ_CHECK_INT(weft_http_stop(world.h), 0);
-    run_until_ended(world.server);
+    for (int kind = 0; kind < KINDS; kind++) {
+        run_until_ended(world.servers[kind]);
+        FUZZ_CHECK_INT(weft_close(world.listeners[kind]), 0);
+    }
     FUZZ_CHECK_INT(figures().connections, 0);
-    FUZZ_CHECK_INT(weft_close(world.listener), 0);
     FUZZ_CHECK_INT(weft_sched_stop(world.sched, weft_in(PATIENCE)), 0);
     FUZZ_CHECK_INT(weft_sched_free(world.sched), 0);
     site_free(world.h);
@@ -88,11 +89,24 @@ static void end_world(void)
 static void *dial_healthy(void *arg)
 {
     (void)arg;
-    world.healthy = weft_dial(world.address, weft_in(PATIENCE));
+    world.healthy = weft_dial(world.addresses[UNIX_SOCKET], weft_in(PATIENCE));
     FUZZ_CHECK(world.healthy >= 0);
     while (figures().connections == 0)
         weft_yield();
     return NULL;
+}
+
+static void start_server(enum kind kind)
+{
+    char *address = world.addresses[kind];
+    if (kind == UNIX_SOCKET)
+        snprintf(address, sizeof world.addresses[kind], "unix:@weft-fuzz-%d", (int)getpid());
+    int fd = weft_listen(kind == TCP ? "127.0.0.1:0" : address);
+    FUZZ_CHECK(fd >= 0);
+    if (kind == TCP)
+        snprintf(address, sizeof world.addresses[kind], "127.0.0.1:%d", weft_port(fd));
+    world.listeners[kind] = fd;
+    FUZZ_CHECK_INT(weft_sched_go(world.sched, &world.servers[kind], NULL, serve, &world.listeners[kind]), 0);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -101,12 +115,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     world.h = site_new();
-    snprintf(world.address, sizeof world.address, "unix:@weft-fuzz-%d", (int)getpid());
-    world.listener = weft_listen(world.address);
-    FUZZ_CHECK(world.listener >= 0);
     FUZZ_CHECK_INT(weft_sched_new(&world.sched, &opts), 0);
     FUZZ_CHECK_INT(weft_sched_start(world.sched), 0);
-    FUZZ_CHECK_INT(weft_sched_go(world.sched, &world.server, NULL, serve, NULL), 0);
+    start_server(UNIX_SOCKET);
+    start_server(TCP);
     run_fiber(dial_healthy, NULL);
     atexit(end_world);
     return 0;
@@ -123,6 +135,7 @@ enum ending {
 
 struct plan {
     enum ending ending;
+    enum kind kind;
     bool is_slow;   /* it reads nothing while it sends */
     bool is_whole;  /* in one piece */
     unsigned piece; /* the most bytes of a piece */
@@ -132,6 +145,7 @@ struct plan {
 static struct plan read_plan(uint8_t how, uint8_t seed)
 {
     return (struct plan){.ending = how & 3,
+                         .kind = how & 0x40 ? TCP : UNIX_SOCKET,
                          .is_slow = how & 4,
                          .is_whole = !(how & 0x30),
                          .piece = how & 0x20 ? 4 : 200,
@@ -145,8 +159,10 @@ struct client {
     size_t size, sent;
     char *received;
     size_t received_size, room;
-    bool has_ended; /* the server */
-    bool has_failed;
+    bool has_ended;   /* the server: nothing more comes */
+    bool was_reset;   /* it has ended that way */
+    bool cannot_send; /* it has ended before it had all */
+    weft_http_figures before;
 };
 
 /* Reads what there is; with a deadline it waits for something. */
@@ -164,7 +180,7 @@ static void receive(struct client *c, weft_time deadline)
         if (n == -ETIMEDOUT)
             fuzz_fail(__FILE__, __LINE__, "the server hangs");
         c->has_ended = n <= 0;
-        c->has_failed |= n < 0;
+        c->was_reset = n < 0;
         c->received_size += n > 0 ? (size_t)n : 0;
     }
 }
@@ -172,12 +188,10 @@ static void receive(struct client *c, weft_time deadline)
 /* Lets the server read what was sent, unless it waits for something else. */
 static void settle(struct client *c)
 {
-    for (int i = 0, unread = 1; i < SETTLE && unread > 0; i++) {
+    for (int i = 0; i < SETTLE && !c->has_ended && figures().bytes_in - c->before.bytes_in < c->sent; i++) {
         weft_yield();
         if (!c->plan.is_slow)
             receive(c, WEFT_NOW);
-        if (ioctl(c->fd, SIOCOUTQ, &unread) != 0)
-            return;
     }
     weft_yield();
 }
@@ -185,14 +199,14 @@ static void settle(struct client *c)
 static void send_piece(struct client *c, size_t size)
 {
     weft_time end = weft_in(PATIENCE);
-    while (size > 0 && !c->has_failed) {
+    while (size > 0 && !c->cannot_send) {
         ptrdiff_t n = weft_send(c->fd, c->bytes + c->sent, size, MSG_NOSIGNAL, WEFT_NOW);
         if (n == -EAGAIN) { /* the server waits for its client */
             receive(c, WEFT_NOW);
             weft_yield();
             FUZZ_CHECK(weft_now().ns < end.ns);
         } else if (n < 0) {
-            c->has_failed = true;
+            c->cannot_send = true;
         } else {
             c->sent += (size_t)n;
             size -= (size_t)n;
@@ -202,7 +216,7 @@ static void send_piece(struct client *c, size_t size)
 
 static void send_all(struct client *c)
 {
-    for (int pieces = 0; c->sent < c->size && !c->has_failed; pieces++) {
+    for (int pieces = 0; c->sent < c->size && !c->cannot_send; pieces++) {
         size_t left = c->size - c->sent, most = c->plan.piece < left ? c->plan.piece : left;
         size_t piece = c->plan.is_whole || pieces == PIECES ? left : 1 + dice_throw(&c->plan.dice, (unsigned)most);
         send_piece(c, piece);
@@ -233,7 +247,7 @@ static void end(struct client *c)
 
 static void converse(struct client *c)
 {
-    c->fd = weft_dial(world.address, weft_in(PATIENCE));
+    c->fd = weft_dial(world.addresses[c->plan.kind], weft_in(PATIENCE));
     FUZZ_CHECK(c->fd >= 0);
     send_all(c);
     end(c);
@@ -241,7 +255,7 @@ static void converse(struct client *c)
 
 /* ---- after it ----------------------------------------------------------------------------------------------- */
 
-static void check_healthy(void)
+static void check_healthy(const struct client *c)
 {
     static const char request[] = "GET /hello HTTP/1.1\r\nHost: healthy\r\n\r\n";
     char answer[512];
@@ -254,11 +268,11 @@ static void check_healthy(void)
         size += (size_t)n;
     }
     FUZZ_CHECK(memcmp(answer, "HTTP/1.1 200 OK\r\n", 17) == 0);
-    while (figures().connections != 1 && weft_now().ns < until.ns)
+    while ((figures().connections != 1 || figures().accepted == c->before.accepted) && weft_now().ns < until.ns)
         weft_yield();
 }
 
-static void check_figures(const struct client *c, const weft_http_figures *before)
+static void check_figures(const struct client *c)
 {
     weft_http_figures f = figures();
     uint64_t answers = f.cut;
@@ -266,19 +280,19 @@ static void check_figures(const struct client *c, const weft_http_figures *befor
         answers += f.status[i];
     FUZZ_CHECK_INT(f.connections, 1);
     FUZZ_CHECK_INT(f.streams, 0);
-    FUZZ_CHECK_INT(f.accepted, before->accepted + 1);
+    FUZZ_CHECK_INT(f.accepted, c->before.accepted + 1);
     FUZZ_CHECK_INT(f.refused, 0);
     FUZZ_CHECK_INT(f.requests, answers);
-    FUZZ_CHECK(f.bytes_out - before->bytes_out > c->received_size);
+    FUZZ_CHECK(f.bytes_out - c->before.bytes_out > c->received_size);
 }
 
 static void *run_input(void *arg)
 {
     struct client *c = arg;
-    weft_http_figures before = figures();
+    c->before = figures();
     converse(c);
-    check_healthy();
-    check_figures(c, &before);
+    check_healthy(c);
+    check_figures(c);
     return NULL;
 }
 
@@ -292,7 +306,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
                                  .sent_size = c.sent,
                                  .received = c.received ? c.received : "",
                                  .received_size = c.received_size,
-                                 .is_whole = c.plan.ending <= END_PATIENTLY && !c.has_failed});
+                                 .is_patient = c.plan.ending <= END_PATIENTLY,
+                                 .was_reset = c.was_reset,
+                                 .can_reset = c.plan.kind == TCP});
     free(c.received);
     return 0;
 }

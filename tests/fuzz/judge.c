@@ -7,6 +7,7 @@
  *  - An answer says "close" if the connection ends behind it, and only then. So each complete request behind an answer
  *    that does not say so has an answer.
  *  - An answer is complete, or the last one and that of a handler that fails half-way.
+ *  - The server resets the connection only if an answer may be cut, or the client sends behind its last request.
  *  - What handlers such as /hello and /echo answer is what they must answer.
  */
 #include "fuzz/judge.h"
@@ -25,6 +26,12 @@ struct request {
     struct text body; /* decoded */
     size_t used;
 };
+
+/* Whether nothing of the answers is lost. */
+static bool is_whole(const struct conversation *c)
+{
+    return c->is_patient && !c->was_reset;
+}
 
 /* The request at the beginning of the text. Its body goes to `room`. */
 static void read_request(struct request *r, struct text sent, char *room)
@@ -119,7 +126,7 @@ static void check_content(const struct answer *a, const struct request *r)
 }
 
 /* What handlers must not have answered. */
-static void check_lies(const struct answer *a, const struct request *r)
+static void check_lies(const struct answer *a, const struct request *r, const struct conversation *c)
 {
     struct text path = r->head.path;
     bool is_post = text_is(r->head.method, "POST");
@@ -127,11 +134,13 @@ static void check_lies(const struct answer *a, const struct request *r)
         FUZZ_CHECK(!a->is_complete);
     if (is_post && !r->is_complete && (text_is(path, "/echo") || (text_is(path, "/parts") && r->head.minor == 1)))
         FUZZ_CHECK(a->status != 200 || !a->is_complete);
+    if (is_get(r) && text_is(path, "/cut") && c->can_reset)
+        FUZZ_CHECK(!is_whole(c) || !a->is_complete);
     if (text_is(path, "/fails"))
         FUZZ_CHECK(!answer_field(a, "X-Lost").at);
 }
 
-static void check_answer(const struct answer *a, const struct request *r)
+static void check_answer(const struct answer *a, const struct request *r, const struct conversation *c)
 {
     if (!is_allowed(a->status, r))
         fuzz_fail(__FILE__, __LINE__, "the status is %d", a->status);
@@ -150,7 +159,7 @@ static void check_answer(const struct answer *a, const struct request *r)
     FUZZ_CHECK(!a->says_keep_alive || r->head.minor == 0);
     FUZZ_CHECK(r->head.minor == 1 || a->says_close || a->says_keep_alive);
     FUZZ_CHECK(r->head.minor == 1 || !a->is_chunked);
-    check_lies(a, r);
+    check_lies(a, r, c);
     if (r->is_complete && a->is_complete && !text_is(r->head.method, "HEAD"))
         check_content(a, r);
 }
@@ -177,7 +186,7 @@ static bool next_answer(struct answer *a, struct text *received, const struct re
 /* There is no answer. Was there to be one? */
 static void check_silence(const struct request *r, const struct conversation *c)
 {
-    if (c->is_whole && r->has_head && (r->head.broken || (r->is_complete && !may_be_cut(r))))
+    if (is_whole(c) && r->has_head && (r->head.broken || (r->is_complete && !may_be_cut(r))))
         fuzz_fail(__FILE__, __LINE__, "a request has no answer: %.*s", (int)r->head.target.size, r->head.target.at);
 }
 
@@ -185,25 +194,27 @@ void judge(const struct conversation *c)
 {
     struct text sent = {c->sent, c->sent_size}, received = {c->received, c->received_size};
     char *body = malloc(c->sent_size + 1), *room = malloc(c->received_size + 1);
-    bool ends = false;
+    bool ends = false, may_reset = false;
     while (!ends) {
         struct request r;
         struct answer a;
         read_request(&r, sent, body);
+        may_reset |= r.has_head && (may_be_cut(&r) || !r.head.keeps_alive);
         if (!next_answer(&a, &received, &r, room)) {
             check_silence(&r, c);
             break;
         }
         if (a.status == 0 || !a.is_complete) {
-            FUZZ_CHECK(!c->is_whole || (r.has_head && may_be_cut(&r)));
+            FUZZ_CHECK(!is_whole(c) || (r.has_head && may_be_cut(&r)));
             FUZZ_CHECK_INT(received.size, 0);
         }
-        if (a.status != 0 && (a.is_complete || c->is_whole))
-            check_answer(&a, &r);
+        if (a.status != 0 && (a.is_complete || is_whole(c)))
+            check_answer(&a, &r, c);
         ends = a.status == 0 || !a.is_complete || a.says_close || !r.is_complete;
         sent = (struct text){sent.at + r.used, sent.size - r.used};
     }
     FUZZ_CHECK_INT(received.size, 0);
+    FUZZ_CHECK(!c->is_patient || !c->was_reset || may_reset);
     free(body);
     free(room);
 }

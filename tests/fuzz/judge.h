@@ -12,7 +12,9 @@ struct conversation {
     size_t sent_size;
     const char *received; /* by the client, until the server has ended */
     size_t received_size;
-    bool is_whole; /* the client has sent all, and read until the server has ended */
+    bool is_patient; /* the client has read until the server has ended */
+    bool was_reset;  /* by the server, and so answers may be lost */
+    bool can_reset;  /* TCP: an answer without a length that is cut ends by a reset */
 };
 
 /* Aborts if it does not fit. */
