@@ -4,7 +4,6 @@
  *
  * An input is a letter, which says which function, and its arguments, each on a line of its own.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -164,13 +163,10 @@ static bool is_value(const char *text, size_t size)
     return strlen(text) == size && wh_is_field_value(text, size);
 }
 
-/* Digits, as a number. All that are too large for a file are alike. */
+/* Digits, as a number; UINT64_MAX if they do not fit. */
 static uint64_t number(const char *digits)
 {
-    uint64_t huge = UINT64_MAX - 5;
-    errno = 0;
-    uint64_t n = strtoull(digits, NULL, 10);
-    return errno == ERANGE || n > huge ? huge : n;
+    return strtoull(digits, NULL, 10);
 }
 
 static int plain_range(const char *value, uint64_t size, struct wh_part *part)

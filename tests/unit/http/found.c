@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "http/files_condition.h"
 #include "support/test.h"
 #include "unit/http/client.h"
 #include "unit/http/served.h"
@@ -69,5 +70,18 @@ TEST(an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it)
     served_end(&s);
 }
 
+/* A number that does not fit counted as less than the largest ones that do. */
+TEST(a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
+{
+    struct wh_part part;
+    CHECK_INT(wh_range_read("bytes=18446744073709551611-18446744073709551616", 10, &part), ==, 416);
+    CHECK_INT(wh_range_read("bytes=18446744073709551615-99999999999999999999999", 10, &part), ==, 416);
+    CHECK_INT(wh_range_read("bytes=1-18446744073709551616", 10, &part), ==, 206);
+    CHECK_INT(part.count, ==, 9);
+    CHECK_INT(wh_range_read("bytes=-18446744073709551616", 10, &part), ==, 206);
+    CHECK_INT(part.count, ==, 10);
+}
+
 TESTS(found, an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it,
-      an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it)
+      an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it,
+      a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
