@@ -296,11 +296,11 @@ static void *run_input(void *arg)
     return NULL;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
 {
-    if (size < 2)
+    if (input_size < 2)
         return 0;
-    struct client c = {.plan = read_plan(input[0], input[1]), .bytes = (const char *)input + 2, .size = size - 2};
+    struct client c = {.plan = read_plan(input[0], input[1]), .bytes = (const char *)input + 2, .size = input_size - 2};
     run_fiber(run_input, &c);
     judge(&(struct conversation){.sent = c.bytes,
                                  .sent_size = c.sent,

@@ -54,7 +54,9 @@ static ptrdiff_t plain_decode(char *out, const char *text, size_t size, bool plu
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
         char digits[3] = {0};
-        out[used] = plus && text[i] == '+' ? ' ' : text[i];
+        out[used] = text[i];
+        if (plus && text[i] == '+')
+            out[used] = ' ';
         if (text[i] == '%') {
             memcpy(digits, text + i + 1, size - i - 1 < 2 ? size - i - 1 : 2);
             if (strspn(digits, "0123456789abcdefABCDEF") != 2 || strcmp(digits, "00") == 0)
@@ -355,12 +357,12 @@ static void check_log(struct lines *l)
     free(line);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
 {
     struct lines l;
-    if (size == 0)
+    if (input_size == 0)
         return 0;
-    split(&l, (const char *)input + 1, size - 1);
+    split(&l, (const char *)input + 1, input_size - 1);
     switch (input[0]) {
     case 'p':
         check_percent(&l, false);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 /* Optional; once, before the first input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 

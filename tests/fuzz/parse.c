@@ -151,7 +151,8 @@ static bool has_name(struct text name, const char *lower)
  */
 static char *translate(const struct rules_head *h, const char *bytes, size_t *size)
 {
-    char *copy = malloc(h->size + 3);
+    static const char get[3] = {'G', 'E', 'T'};
+    char *copy = malloc(h->size + sizeof get);
     memcpy(copy, bytes, h->size);
     *size = h->size;
     for (unsigned i = 0; i < h->count; i++) {
@@ -160,13 +161,15 @@ static char *translate(const struct rules_head *h, const char *bytes, size_t *si
             copy[name.at - bytes] = 'X';
         if (!has_name(name, "connection") && !has_name(name, "content-length") && !has_name(name, "transfer-encoding"))
             continue;
-        for (char *p = copy + (name.at - bytes); *p != '\r'; p++)
-            *p = *p == '\t' ? ' ' : *p;
+        for (char *p = copy + (name.at - bytes); *p != '\r'; p++) {
+            if (*p == '\t')
+                *p = ' ';
+        }
     }
     if (!partner_knows_method(h->method)) {
         size_t at = (size_t)(h->method.at - bytes), end = at + h->method.size;
         memmove(copy + at + 3, copy + end, h->size - end);
-        memcpy(copy + at, "GET", 3);
+        memcpy(copy + at, get, sizeof get);
         *size = h->size - h->method.size + 3;
     }
     return copy;
