@@ -13,7 +13,9 @@
 #include "fuzz/fuzz.h"
 
 char site_large[SITE_LARGE];
-enum { LARGE_FILE = 40 * 1024 };
+enum { LARGE_FILE = 40 * 1024, SHARED_STACKS = 2 };
+
+static weft_stacks *shared; /* with FUZZ_SHARED in the environment: connections run on these */
 
 static char folder[] = "/tmp/weft-fuzz-XXXXXX";
 static int log_file = -1;
@@ -283,6 +285,9 @@ weft_http *site_new(void)
                            .head_fields = SITE_FIELDS,
                            .body_bytes = SITE_BODY,
                            .drain_bytes = SITE_DRAIN};
+    if (getenv("FUZZ_SHARED"))
+        FUZZ_CHECK_INT(weft_stacks_new(&shared, SHARED_STACKS, 0), 0);
+    opts.shared = shared;
     weft_http *h;
     for (size_t i = 0; i < sizeof site_large; i++)
         site_large[i] = (char)('a' + i % 23);
@@ -300,6 +305,7 @@ weft_http *site_new(void)
 void site_free(weft_http *h)
 {
     FUZZ_CHECK_INT(weft_http_free(h), 0);
+    FUZZ_CHECK_INT(weft_stacks_free(shared), 0);
     close(log_file);
     remove_folder();
 }

@@ -12,7 +12,8 @@ enum { SITE_HEAD = 2048, SITE_FIELDS = 16, SITE_BODY = 4096, SITE_DRAIN = 512, S
 /* What /large answers. */
 extern char site_large[SITE_LARGE];
 
-/* Makes the server and its folder of files. A failure aborts. */
+/* Makes the server and its folder of files. With FUZZ_SHARED in the environment its connections run on two shared stacks. A
+ * failure aborts. */
 weft_http *site_new(void);
 
 /* Frees both. */
