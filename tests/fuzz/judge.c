@@ -4,8 +4,7 @@
  *  - The answers are those to the first requests, in their order; each is well-formed, and has a status that the server
  *    may give. What is behind the last request gets at most one answer, a refusal.
  *  - A request whose head breaks a rule gets the status of that rule, and is the last one.
- *  - An answer says "close" if the connection ends behind it, and only then. So each complete request behind an answer
- *    that does not say so has an answer.
+ *  - Nothing comes behind an answer that says "close". A complete request behind another complete answer has an answer.
  *  - An answer is complete, or the last one and that of a handler that fails half-way.
  *  - The server resets the connection only if an answer may be cut, or the client sends behind its last request.
  *  - What handlers such as /hello and /echo answer is what they must answer.
