@@ -7,7 +7,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-hooks test-clients test-browser test-mutants stress soak bench bench-http install check clean
+.PHONY: help run test test-full test-hooks test-clients test-browser test-mutants stress soak fuzz bench bench-http install check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
@@ -54,6 +54,10 @@ stress: ## the tests under load, in the builds dev, asan, tsan and release-test;
 soak: ## twenty minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600 is half of it
 	@tools/setup run test
 	@tools/test soak
+
+fuzz: ## libFuzzer on the HTTP server's parsers and connections, each for FUZZ_SECONDS=1200; FUZZ="parse chunk" takes these
+	@tools/setup run test
+	@tools/fuzz $(FUZZ)
 
 bench: ## measure: coroutines, fibers, tasks, connections, HTTP, timers, hooks; BENCH_ARGS="..." go to all seven programs
 	@tools/setup run bench

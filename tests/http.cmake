@@ -76,6 +76,7 @@ weft_served_test(times)
 weft_served_test(stop)
 weft_served_test(stop_race)
 weft_served_test(ways)
+weft_served_test(found)
 
 # What RFC 9110 and 9112 require, row by row, and odd requests, against the server of tests/http. The document is made of both
 # (docs/http-conformance.md).

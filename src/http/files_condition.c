@@ -69,10 +69,11 @@ static const char *read_number(const char *p, uint64_t *n)
 {
     const char *begin = p;
     uint64_t sum = 0;
+    bool fits = true;
     for (; *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (unsigned)(*p - '0'), &sum))
-            sum = UINT64_MAX - UINT64_MAX % 10; /* any further digit overflows again, or leaves it above every size */
-    *n = sum;
+        fits = fits && !__builtin_mul_overflow(sum, 10, &sum) &&
+               !__builtin_add_overflow(sum, (unsigned)(*p - '0'), &sum);
+    *n = fits ? sum : UINT64_MAX;
     return p == begin ? NULL : p;
 }
 
