@@ -62,7 +62,7 @@ static const char *check_field(struct text name, struct text value)
             return "name of a field";
     }
     for (size_t i = 0; i < value.size; i++) {
-        if ((unsigned char)value.at[i] < ' ' || value.at[i] == 0x7f)
+        if (((unsigned char)value.at[i] < ' ' && value.at[i] != '\t') || value.at[i] == 0x7f)
             return "value of a field";
     }
     return value.size > 1 && (value.at[1] == ' ' || value.at[value.size - 1] == ' ') ? "space around a value" : NULL;
