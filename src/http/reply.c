@@ -316,10 +316,8 @@ int weft_http_begin(weft_exchange *x, int status)
     } else if (!x->sends_nothing) {
         x->ends_with_close = true;
         x->keeps = false;
-        rc = wh_out_flush(x->c); /* earlier answers: if this one is cut, what waits is dropped */
     }
-    if (rc == 0)
-        rc = put_head(x, NULL, 0, false, &frame, 0);
+    rc = put_head(x, NULL, 0, false, &frame, 0);
     if (rc != 0)
         return failed(x, rc);
     x->answer = WH_BEGUN;
