@@ -63,6 +63,15 @@ static int write_line(weft_exchange *x, const char *name, const char *between, c
     return rc != 0 ? rc : weft_http_write(x, "\n", 1);
 }
 
+/* Reads once without waiting, and answers without the body. If a 100 comes, it comes before this answer. */
+static int tries(weft_exchange *x, void *arg)
+{
+    char byte;
+    (void)arg;
+    weft_http_read(x, &byte, 1, WEFT_NOW);
+    return say(x, 200, "tried\n");
+}
+
 /* What the handler sees of the request: method, path, query, host, version, then each field, a line each. */
 static int show(weft_exchange *x, void *arg)
 {
@@ -212,23 +221,12 @@ static void add_routes(weft_http *h, const char *folder)
         weft_handler *fn;
         const void *arg;
     } routes[] = {
-        {"GET /", says, "hello\n"},
-        {"GET /probe", says, "probe\n"},
-        {"POST /echo", echo, NULL},
-        {"POST /unread", says, "unread\n"},
-        {"/show", show, NULL},
-        {"/show/{rest...}", show, NULL},
-        {"GET /parts", parts, NULL},
-        {"GET /sized", sized, NULL},
-        {"GET /status/{code}", status, NULL},
-        {"GET /field", field, NULL},
-        {"GET /moved", moved, "/probe"},
-        {"GET /breaks", breaks, NULL},
-        {"GET /secret", demands, challenge},
-        {"GET /own-405", demands, allowed},
-        {"GET /refused", fails, &refused},
-        {"GET /item", item_get, NULL},
-        {"PUT /item", item_put, NULL},
+        {"GET /", says, "hello\n"},           {"GET /probe", says, "probe\n"},     {"POST /echo", echo, NULL},
+        {"POST /unread", says, "unread\n"},   {"POST /try", tries, NULL},          {"/show", show, NULL},
+        {"/show/{rest...}", show, NULL},      {"GET /parts", parts, NULL},         {"GET /sized", sized, NULL},
+        {"GET /status/{code}", status, NULL}, {"GET /field", field, NULL},         {"GET /moved", moved, "/probe"},
+        {"GET /breaks", breaks, NULL},        {"GET /secret", demands, challenge}, {"GET /own-405", demands, allowed},
+        {"GET /refused", fails, &refused},    {"GET /item", item_get, NULL},       {"PUT /item", item_put, NULL},
         {"PUT /new", created, NULL},
     };
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)

@@ -227,8 +227,8 @@ def expect_in_http_1_0_is_ignored(s):
 @row("9110 15.2", "MUST NOT", "No 1xx is sent to an HTTP/1.0 client.")
 def no_100_is_sent_to_http_1_0(s):
     with Connection(s.port) as c:
-        c.send(request("POST", "/echo", "Expect: 100-continue", "Content-Length: 2", version="1.0"))
-        same(c.send(b"hi").answer().status, 200)
+        c.send(request("POST", "/try", "Expect: 100-continue", "Content-Length: 2", version="1.0"))
+        same(c.answer().status, 200)
 
 
 @row("9110 15.5.18", "SHOULD", "An expectation other than 100-continue gets 417.")
