@@ -20,7 +20,7 @@ static struct {
     weft_time began, ended;
 } at;
 
-/* Two parts of a body with a length, and then nothing for a while. */
+/* A whole answer, and then nothing for a while. */
 static int dawdles(weft_exchange *x, void *arg)
 {
     (void)arg;
@@ -28,6 +28,7 @@ static int dawdles(weft_exchange *x, void *arg)
     weft_http_begin(x, 200);
     weft_http_write(x, "done", 4);
     CHECK_INT(weft_http_flush(x), ==, 0);
+    CHECK_INT(weft_http_end(x), ==, 0);
     weft_sleep(2 * SHORT);
     return 0;
 }
@@ -148,8 +149,8 @@ TEST(idle_time_begins_when_the_handler_has_returned)
     struct client c;
     begin(&s, &(weft_http_opts){.idle_time = SHORT});
     client_open(&c, s.port);
-    client_say(&c, "GET /dawdle HTTP/1.1\r\nHost: a\r\n\r\n");
     weft_time from = weft_now();
+    client_say(&c, "GET /dawdle HTTP/1.1\r\nHost: a\r\n\r\n");
     client_expect_body(&c, 200, "done");
     CHECK_INT(time_to_end(&c, from), >=, 3 * SHORT);
     client_close(&c);
