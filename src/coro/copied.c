@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "coro/packed.h"
 
-#define SMALL_SPARE 32
+#define SMALL_SPARE 32       /* a power of two */
 #define ROUND_THE_SWITCH 512 /* stack that the way from wf_copied_prepare into the switch may use */
 
 #if WF_ASAN
@@ -63,17 +63,19 @@ static int make_room(weft_coro *c, size_t bytes, bool may_shrink)
     return 0;
 }
 
-/* For a coroutine that is on its stack and will be packed: the room is hardly larger than needed, to save memory. */
+/* For a coroutine that is on its stack and will be packed: the room is hardly larger than needed, to save memory. With the
+ * allocator's own word it is one of few sizes. So a copy that grows a little stays where it is, or finds the room of another. */
 static int make_small_room(weft_coro *c, size_t bytes)
 {
     if (wf_likely(c->room >= bytes && c->room - bytes <= SMALL_SPARE))
         return 0;
-    void *room = wf_sys_malloc(bytes);
+    size_t need = (bytes + sizeof(size_t) + SMALL_SPARE - 1) / SMALL_SPARE * SMALL_SPARE - sizeof(size_t);
+    void *room = wf_sys_malloc(need);
     if (!room)
         return c->room >= bytes ? 0 : -ENOMEM;
     wf_sys_free(c->saved);
     c->saved = room;
-    c->room = (uint32_t)bytes;
+    c->room = (uint32_t)need;
     return 0;
 }
 
