@@ -30,7 +30,17 @@ static int fails_without_length(weft_exchange *x, void *arg)
     return rc != 0 ? rc : -EIO;
 }
 
+enum { LARGE = 4 << 20 };
+static char large_text[LARGE];
+
+static int says_much(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    return weft_http_reply(x, 200, "text/plain", large_text, LARGE);
+}
+
 static const struct served_route routes[] = {{"GET /hello", says_hello, NULL},
+                                             {"GET /large", says_much, NULL},
                                              {"GET /half", fails_half_way, NULL},
                                              {"GET /open", fails_without_length, NULL},
                                              {0}};
@@ -81,6 +91,31 @@ TEST(a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
     CHECK_INT(part.count, ==, 10);
 }
 
-TESTS(found, an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it,
+/* The client has asked for the close, and sends more all the same: a reset would take what it has not read yet. */
+TEST(bytes_behind_the_last_request_do_not_cut_its_large_answer)
+{
+    static const char *const lasts[] = {"GET /large HTTP/1.0\r\nHost: a\r\n\r\n",
+                                        "GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"};
+    struct served s;
+    served_begin(&s, NULL, routes);
+    for (size_t i = 0; i < sizeof lasts / sizeof lasts[0]; i++) {
+        struct client c;
+        struct answer a;
+        uint64_t read = served_figures(&s).bytes_in;
+        client_open(&c, s.port);
+        CHECK(client_say(&c, lasts[i]));
+        served_wait_read(&s, read + strlen(lasts[i])); /* so these bytes come behind it, and not with it */
+        client_say(&c, GET("/hello"));
+        CHECK_PTR(client_answer(&c, &a, false), ==, NULL);
+        CHECK_INT(a.size, ==, LARGE);
+        answer_free(&a);
+        CHECK(client_sees_end(&c));
+        client_close(&c);
+    }
+    served_end(&s);
+}
+
+TESTS(found, bytes_behind_the_last_request_do_not_cut_its_large_answer,
+      an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it,
       an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it,
       a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
