@@ -6,13 +6,16 @@
  *          return weft_http_reply(x, 200, "text/plain", "hello\n", 6);
  *      }
  *
- *      static void *first(void *arg)
+ *      static void *first(void *arg) // a fiber: weft_run(first, NULL, NULL, NULL)
  *      {
  *          weft_http *h;
- *          weft_http_new(&h, NULL);
+ *          int listener = weft_listen("127.0.0.1:8080"); // weft/net.h; a negative errno if the port is taken
+ *          if (listener < 0 || weft_http_new(&h, NULL) != 0)
+ *              return NULL;
  *          weft_http_route(h, "GET /hello", hello, NULL);
- *          weft_http_serve(h, weft_listen("127.0.0.1:8080"), WEFT_FOREVER);
+ *          weft_http_serve(h, listener, WEFT_FOREVER);
  *          weft_http_free(h);
+ *          weft_close(listener);
  *          return NULL;
  *      }
  *
@@ -30,13 +33,16 @@
  * 0, or a negative errno. If a handler fails before its answer has begun, the server answers for it: 404 for -ENOENT,
  * 403 for -EACCES and -EPERM, 400 for -EINVAL and -EBADMSG, 405 for -EOPNOTSUPP (Allow names the other methods that
  * routes of the path have), 408 for -ETIMEDOUT, 413 for -EFBIG, 503 for -EAGAIN and -EBUSY, 504 for -ETIME, and 500 for
- * every other code. If a handler fails after its answer has
- * begun, the server cuts the connection, so the client can tell that the answer is not complete. A handler that
- * returns 0 without an answer gives 204. An answer of weft_http_begin that was not ended is ended.
+ * every other code. If a handler fails after its answer has begun, the server cuts the connection, so the client can
+ * tell that the answer is not complete. A handler that returns 0 without an answer gives 204. An answer of
+ * weft_http_begin that was not ended is ended. A positive value counts as 0, so `return 404` is a mistake: reply with
+ * that status, or return -ENOENT. The server prints no failures; middleware sees them as the result of weft_http_next.
  *
  * Handlers are fibers: waits of this library, and hooked calls, let other connections run. A handler runs in the fiber
  * of its connection. If the client hangs up (weft_cancel_on_hangup says what that is; a half-close is not), the fiber
  * is cancelled, and the handler's waits return -ECANCELED. weft_http_scope gives the handler a scope for children.
+ * Handlers of different connections run at the same time, on all workers of the scheduler. So what they share needs a
+ * lock (weft/sync.h) or a channel, whose waits block only the fiber.
  *
  * Strings that these calls return belong to the exchange, and live until the handler has returned.
  *
@@ -67,7 +73,7 @@ typedef struct weft_http weft_http;
 /** One request and its answer. */
 typedef struct weft_exchange weft_exchange;
 
-/** Answers a request. Returns 0, or a negative errno (see above). */
+/** Answers a request. Returns 0 once it has answered, or a negative errno (see above), never a status. */
 typedef int weft_handler(weft_exchange *x, void *arg);
 
 /** What happens to a connection above max_conns or max_per_address. */
@@ -131,7 +137,8 @@ WEFT_API int weft_http_new(weft_http **out, const weft_http_opts *opts);
 WEFT_API int weft_http_free(weft_http *h);
 
 /**
- * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. A segment "{name}" stands for one segment that
+ * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. Methods are case-sensitive: "get" is not GET. A
+ * literal segment is written as it is decoded, without %. A segment "{name}" stands for one segment that
  * is not empty; a last segment "{name...}" stands for the rest of the path, which may be empty, slashes included. Of the
  * routes that match, that with the first literal segment wins over that with a parameter, and a parameter wins over
  * the rest of the path. So "/notes/new" goes before "/notes/{id}", in whatever order they were added.
@@ -448,7 +455,8 @@ WEFT_API void weft_http_allow_body(weft_exchange *x, uint64_t bytes);
 WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline);
 
 /**
- * Reads the whole body into memory of the exchange. A zero byte follows it.
+ * Reads the whole body into memory of the exchange. A zero byte follows it. A body can be read once: a second call, or
+ * one after weft_http_read, has only what is left, which may be nothing.
  *
  * Returns: 0, -ENOMEM, or as weft_http_read
  * Context: fiber
@@ -458,7 +466,7 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
 WEFT_API int weft_http_read_all(weft_exchange *x, const char **body, size_t *bytes, weft_time deadline);
 
 /**
- * Reads a body of the type application/x-www-form-urlencoded, for weft_http_form.
+ * Reads a body of the type application/x-www-form-urlencoded, for weft_http_form. Call it instead of weft_http_read_all.
  *
  * Returns: 0, -EINVAL it is of another type, or as weft_http_read_all
  * Context: fiber
@@ -504,7 +512,8 @@ WEFT_API weft_scope *weft_http_scope(weft_exchange *x);
 /**
  * Adds a field to the answer. Call it before weft_http_reply or weft_http_begin. The server itself writes Date,
  * Connection and Transfer-Encoding. Content-Length may be added before weft_http_begin: then the body must have that
- * length. If a field is added twice, it is sent twice.
+ * length. If a field is added twice, it is sent twice. A value goes out as it is: for a cookie (Set-Cookie), encode
+ * semicolons of what a client has sent.
  *
  * Returns: 0, -EINVAL the name is no token, or is Date, Connection, Transfer-Encoding, Keep-Alive, Upgrade or Trailer; the
  *          value has a CR, LF, NUL or another control character, or begins or ends with white space; a
@@ -516,8 +525,10 @@ WEFT_API weft_scope *weft_http_scope(weft_exchange *x);
 WEFT_API int weft_http_add_header(weft_exchange *x, const char *name, const char *value);
 
 /**
- * Answers with a whole body. `type` (may be NULL) is the value of Content-Type. For HEAD, 204 and 304 the body is not
- * sent. A large body goes out without being copied.
+ * Answers with a whole body. `type` (may be NULL) is the value of Content-Type; `body` may be NULL if `bytes` is 0. For
+ * HEAD, 204 and 304 the body is not sent. A large body goes out without being copied, before the call returns. A small
+ * one is copied, and goes out when the handler and its middleware have returned, or later with the answers of pipelined
+ * requests. So start work that the client need not wait for in a fiber of its own (weft_go).
  *
  * Returns: 0, -EINVAL a status outside 200 to 599, or 426 (the server has no protocol to upgrade to), or a malformed
  *          type, or a Content-Length that was added and differs; -EALREADY the answer has begun, or a negative errno of
@@ -608,7 +619,7 @@ WEFT_API int weft_http_events(weft_exchange *x);
 
 /**
  * Sends an event at once. `name` may be NULL. Each line of `data` becomes a line of the event. With both NULL it sends a
- * comment, which clients ignore.
+ * comment, which clients ignore. For other fields of the event ("id: 7\n") call weft_http_write before.
  *
  * Returns: as weft_http_write; -EINVAL also for a name with a line break
  * Context: fiber
