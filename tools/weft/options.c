@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weft/sched.h>
 
@@ -220,6 +221,8 @@ static bool unknown_command(const char *word)
     const char *meant = nearest(word, strlen(word), commands, COMMANDS);
     if (meant)
         say("there is no command \"%s\": did you mean %s?" TRY_HELP, word, meant);
+    else if (find_option(word, strcspn(word, "=")) || access(word, F_OK) == 0) /* the word serve is missing */
+        say("there is no command \"%s\": did you mean weft serve %s?" TRY_HELP, word, word);
     else
         say("there is no command \"%s\"" TRY_HELP, word);
     return false;

@@ -21,12 +21,27 @@ static void join(const char *host, unsigned port, char *to, size_t size)
     snprintf(to, size, "%s%s%s:%u", needs_brackets ? "[" : "", host, needs_brackets ? "]" : "", port);
 }
 
+static bool is_any_ipv4(const char *addr)
+{
+    return strcmp(addr, "0.0.0.0") == 0;
+}
+
+static bool is_any_ipv6(const char *addr)
+{
+    return strcmp(addr, "::") == 0 || strcmp(addr, "[::]") == 0;
+}
+
+bool place_is_open(const char *addr)
+{
+    return is_any_ipv4(addr) || is_any_ipv6(addr);
+}
+
 void place_url(const char *addr, unsigned port, char *to, size_t size)
 {
     char place[512];
-    if (strcmp(addr, "0.0.0.0") == 0)
-        addr = "127.0.0.1"; /* all addresses: this one is among them */
-    else if (strcmp(addr, "::") == 0 || strcmp(addr, "[::]") == 0)
+    if (is_any_ipv4(addr))
+        addr = "127.0.0.1"; /* it is among all addresses, and a browser can open it */
+    else if (is_any_ipv6(addr))
         addr = "::1";
     join(addr, port, place, sizeof place);
     snprintf(to, size, "http://%s/", place);

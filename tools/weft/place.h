@@ -4,10 +4,14 @@
 #ifndef TOOL_PLACE_H
 #define TOOL_PLACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /** Listens. Returns the descriptor, or -1, and has said on stderr what is wrong and what helps. */
 int place_listen(const char *addr, unsigned port);
+
+/** Whether the address stands for all networks of this machine. */
+bool place_is_open(const char *addr);
 
 /** Writes "http://127.0.0.1:8080/" to `to`. */
 void place_url(const char *addr, unsigned port, char *to, size_t size);

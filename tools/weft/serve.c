@@ -179,6 +179,8 @@ static void print_start(const struct serving *s)
     weft_sched_stats(weft_sched_current(), &sched);
     printf("weft: serving %s at %s with %zu worker%s on %s", o->dir, url, sched.workers, sched.workers == 1 ? "" : "s",
            weft_io_backend());
+    if (place_is_open(o->addr))
+        printf("; open to all networks");
     if (o->status)
         printf("; status at %s_weft", url);
     putchar('\n');

@@ -72,6 +72,8 @@ def a_wrong_command_line_is_2_and_says_what_was_meant():
     for pattern, *words in (
             (r'no command "sevre": did you mean serve\?\nTry: weft help', "sevre"),
             (r'no command "nothing of the kind"\nTry', "nothing of the kind"),
+            (r'no command "/tmp": did you mean weft serve /tmp\?\nTry: weft help', "/tmp"),
+            (r'no command "--status": did you mean weft serve --status\?\nTry: weft help', "--status"),
             (r"no option --prot: did you mean --port\?\nTry: weft serve --help", "serve", "--prot", "1"),
             (r"no option --tls\n", "serve", "--tls"),
             (r"no option -p\n", "serve", "-p", "80"),

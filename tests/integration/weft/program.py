@@ -105,7 +105,8 @@ class Serve(Program):
         super().__init__(program or sys.argv[1], "serve", folder, "--port", "0", *options, **how)
         self.start = self.line()
         found = re.fullmatch(r"weft: serving (?P<dir>.*) at (?P<url>http://(?P<host>.*):(?P<port>\d+)/) with (?P<workers>\d+) "
-                             r"workers? on (?P<io>epoll|io_uring)(; status at (?P<status>.*/_weft))?\n", self.start)
+                             r"workers? on (?P<io>epoll|io_uring)(?P<open>; open to all networks)?"
+                             r"(; status at (?P<status>.*/_weft))?\n", self.start)
         if not found:
             raise AssertionError(f"weft serve says {self.start!r}, and {self.end()}")
         self.said, self.port = found.groupdict(), int(found["port"])

@@ -36,6 +36,7 @@ def the_address_that_it_prints_can_be_opened():
         for addr, host in (("localhost", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
             with Serve(folder, "--addr", addr) as served:
                 assert served.host == host and served.get()[0] == 200
+                assert bool(served.said["open"]) == (addr == "0.0.0.0")
         with contextlib.closing(socket.socket(socket.AF_INET6)) as probe:
             try:
                 probe.bind(("::1", 0))
@@ -44,6 +45,7 @@ def the_address_that_it_prints_can_be_opened():
         for addr in ("::1", "[::1]", "::"):
             with Serve(folder, "--addr", addr) as served:
                 assert served.said["url"].startswith("http://[::1]:") and served.get()[0] == 200
+                assert bool(served.said["open"]) == (addr == "::")
 
 
 @case
