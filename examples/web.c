@@ -5,6 +5,8 @@
  *     web [ADDRESS]    then: curl http://127.0.0.1:7000/hello/you
  *                            curl -d "some text" http://127.0.0.1:7000/count
  *                            curl -N http://127.0.0.1:7000/ticks
+ *
+ * Ctrl-C ends it: handlers are asked to stop, and their answers still go out.
  */
 #include <errno.h>
 #include <error.h>
@@ -66,8 +68,8 @@ static void *serve(void *address)
     weft_http_route(h, "POST /count", count, NULL);
     weft_http_route(h, "GET /ticks", ticks, NULL);
     weft_http_files(h, "/files/", ".", NULL);
-    WEFT_SCOPE (server,
-                NULL) { /* its close waits for stop_at_signal: h must not go before weft_http_stop has returned */
+    WEFT_SCOPE (server, NULL) {
+        /* The scope's close waits for stop_at_signal: h must not go before weft_http_stop has returned. */
         weft_scope_go(&server, stop_at_signal, h);
         printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
         weft_http_serve(h, listener, WEFT_FOREVER);
@@ -78,6 +80,7 @@ static void *serve(void *address)
 int main(int argc, char **argv)
 {
     sigemptyset(&signals);
+    sigaddset(&signals, SIGINT); /* Ctrl-C */
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads: they inherit it */
     setlinebuf(stdout);
