@@ -198,7 +198,8 @@ WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
  * and "..." follows. Lines are collected, and written at least once a second and when the server is freed. The file may
  * be a pipe or a terminal; a pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as
  * fast as they come, lines are dropped, and a line says how many. All requests are logged, also those that were malformed
- * ("-") and those that middleware has answered. Connections above a limit are not.
+ * ("-") and those that middleware has answered. Connections above a limit are not. An answer that was cut is logged like
+ * others, with its status and the bytes of body that it had: its client may have got fewer (weft_http_figures counts cuts).
  *
  * Returns: 0, -EINVAL no h, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
