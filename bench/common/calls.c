@@ -6,31 +6,57 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static const char no_trace_points[] = "no_trace_points", no_such_process[] = "no_such_process";
 
+#define TRACEFS "/sys/kernel/tracing"
+
 /* The kernel's number for the event of any system call's start, or -1. */
+static long long event_id_in(const char *tracefs)
+{
+    char path[128];
+    long long id = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/events/raw_syscalls/sys_enter/id", tracefs);
+    f = fopen(path, "re");
+    if (!f)
+        return -1;
+    if (fscanf(f, "%lld", &id) != 1)
+        id = -1;
+    fclose(f);
+    return id;
+}
+
+/* A thread with mounts of its own, which end with it: nobody else sees that tracefs is mounted. */
+static void *ask_in_private(void *arg)
+{
+    long long *id = arg;
+
+    if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount("tracefs", TRACEFS, "tracefs", 0, NULL) == 0)
+        *id = event_id_in(TRACEFS);
+    return NULL;
+}
+
+/* Where tracefs is not mounted, root can still ask. */
 static long long event_id(void)
 {
-    static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-    long long id = -1;
+    long long id = event_id_in(TRACEFS);
+    pthread_t thread;
 
-    for (size_t i = 0; id < 0 && i < sizeof(places) / sizeof(places[0]); i++) {
-        char path[128];
-        FILE *f;
-        snprintf(path, sizeof(path), "%s/events/raw_syscalls/sys_enter/id", places[i]);
-        f = fopen(path, "re");
-        if (!f)
-            continue;
-        if (fscanf(f, "%lld", &id) != 1)
-            id = -1;
-        fclose(f);
-    }
+    if (id < 0)
+        id = event_id_in("/sys/kernel/debug/tracing");
+    if (id < 0 && geteuid() == 0 && pthread_create(&thread, NULL, ask_in_private, &id) == 0)
+        pthread_join(thread, NULL);
     return id;
 }
 
@@ -86,7 +112,7 @@ const char *calls_add(struct calls *calls, pid_t process)
 const char *calls_explain(const char *word)
 {
     if (word == no_trace_points)
-        return "the kernel has no trace points, or tracefs is not mounted";
+        return "the kernel has no trace points, or this user may not look at them";
     if (word == no_such_process)
         return "the process has ended";
     return "the kernel does not let this user count them (root may, as a rule)";
