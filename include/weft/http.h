@@ -1,5 +1,5 @@
 /*
- * weft/http.h: an HTTP/1.1 server. Part of libweft-http, which stands on the other headers alone.
+ * weft/http.h: an HTTP/1.1 server. It is the interface of libweft-http, which uses only the other public headers.
  *
  *      static int hello(weft_exchange *x, void *arg)
  *      {
@@ -21,7 +21,7 @@
  *
  * A server (weft_http) has routes, middleware and limits. Each connection has one fiber, which reads a request, calls
  * the handler of its route, and reads the next request. An exchange (weft_exchange) is one request and its answer. It
- * belongs to the fiber that runs the handler: other fibers and threads must not use it, except where a call says so.
+ * belongs to the fiber that runs the handler: other fibers and threads must not use it.
  *
  * Phases of an exchange, each with its own limit (weft_http_opts):
  *
@@ -30,27 +30,35 @@
  *                            └──────────▶ answer 4xx ──┴────────▶ LINGER ◀───────────┘
  *
  * Handlers. A handler answers by weft_http_reply, or by weft_http_begin, weft_http_write and weft_http_end. It returns
- * 0, or a negative errno. If a handler fails before its answer has begun, the server answers for it: 404 for -ENOENT,
- * 403 for -EACCES and -EPERM, 400 for -EINVAL and -EBADMSG, 405 for -EOPNOTSUPP (Allow names the other methods that
- * routes of the path have), 408 for -ETIMEDOUT, 413 for -EFBIG, 503 for -EAGAIN and -EBUSY, 504 for -ETIME, and 500 for
- * every other code. If a handler fails after its answer has begun, the server cuts the connection, so the client can
- * tell that the answer is not complete. A handler that returns 0 without an answer gives 204. An answer of
- * weft_http_begin that was not ended is ended. A positive value counts as 0, so `return 404` is a mistake: reply with
- * that status, or return -ENOENT. The server prints no failures; middleware sees them as the result of weft_http_next.
+ * 0, or a negative errno. If a handler fails before its answer has begun, the server answers for it:
  *
- * Handlers are fibers: waits of this library, and hooked calls, let other connections run. A handler runs in the fiber
- * of its connection. If the client hangs up (weft_cancel_on_hangup says what that is; a half-close is not), the fiber
- * is cancelled, and the handler's waits return -ECANCELED. weft_http_scope gives the handler a scope for children.
- * Handlers of different connections run at the same time, on all workers of the scheduler. So what they share needs a
- * lock (weft/sync.h) or a channel, whose waits block only the fiber.
+ *      -ENOENT            404        -EFBIG             413
+ *      -EACCES, -EPERM    403        -EAGAIN, -EBUSY    503
+ *      -EINVAL, -EBADMSG  400        -ETIME             504
+ *      -ETIMEDOUT         408        any other code     500
+ *      -EOPNOTSUPP        405, with the path's other methods in Allow
  *
- * Strings that these calls return belong to the exchange, and live until the handler has returned.
+ * If a handler fails after its answer has begun, the server cuts the connection, so that the client can tell that the
+ * answer is not complete. If a handler returns 0 without an answer, the server answers 204. If a handler returns 0
+ * after weft_http_begin and without weft_http_end, the server ends the answer. A positive value counts as 0, so do not
+ * return a status: reply with the status, or return an errno as above. The server does not print failures; middleware
+ * sees them as the result of weft_http_next.
+ *
+ * Handlers run in fibers: while a handler waits in a call of this library, or in a hooked call, other connections run.
+ * A handler runs in the fiber of its connection. If the client hangs up, the server cancels that fiber, and the
+ * handler's waits return -ECANCELED. A half-close is not a hangup (see weft_cancel_on_hangup). weft_http_scope gives
+ * the handler a scope for children.
+ *
+ * Handlers of different connections run at the same time, on all workers of the scheduler. Protect the data that they
+ * share by a lock (weft/sync.h) or a channel, whose waits block only the fiber.
+ *
+ * Strings that these calls return belong to the exchange, and live until the handler and all middleware have returned.
  *
  * Parsing is strict, because servers that disagree about a request can be tricked into serving one client's request to
- * another. What RFC 9112 allows a server to forgive is refused with 400: a bare LF, folded fields, white space before a
- * colon, a Content-Length beside a Transfer-Encoding and so on (docs/http-conformance.md lists all).
+ * another. The server refuses malformed requests, most of them with 400, also where RFC 9112 allows it to accept them:
+ * a bare LF, folded fields, a Content-Length beside a Transfer-Encoding and so on (docs/http-conformance.md lists all).
  *
- * Failure: a negative errno is returned, errno is never set, and an out pointer is untouched.
+ * Failure: a call that fails returns a negative errno. It does not set errno, and leaves out pointers untouched.
  */
 #ifndef WEFT_HTTP_H
 #define WEFT_HTTP_H
@@ -73,45 +81,46 @@ typedef struct weft_http weft_http;
 /** One request and its answer. */
 typedef struct weft_exchange weft_exchange;
 
-/** Answers a request. Returns 0 once it has answered, or a negative errno (see above), never a status. */
+/** A handler: answers a request. Returns 0 once it has answered, or a negative errno (see above), never a status. */
 typedef int weft_handler(weft_exchange *x, void *arg);
 
-/** What happens to a connection above max_conns or max_per_address. */
+/** What the server does with a connection above max_conns or max_per_address. */
 enum {
-    WEFT_HTTP_BUSY_503 = 0,   /* it is answered by 503 with Retry-After, and closed. The client has 2 s to read that; if
-                               * many clients are refused at a time, some of them have no time, or get no answer */
-    WEFT_HTTP_BUSY_CLOSE = 1, /* it is closed without an answer */
+    WEFT_HTTP_BUSY_503 = 0,   /* answers 503 with Retry-After, gives the client up to 2 s to read it, and closes. If the
+                               * server refuses many clients at a time, it closes some at once or without an answer */
+    WEFT_HTTP_BUSY_CLOSE = 1, /* closes without an answer */
 };
 
 /**
- * Limits, and how connections run. NULL, or a zero field, means the default. No default is infinite; a limit of your own
- * may be as large as its type allows.
+ * Limits, and how connections run. NULL, or a zero field, means the default. No default is infinite. You may set a
+ * limit as large as its type allows, unless its comment gives a maximum.
  */
 typedef struct weft_http_opts {
     size_t size;              /* sizeof(weft_http_opts); 0 means the first release's size */
-    const char *server;       /* the value of the field Server, copied, at most 256 bytes; default: there is no such
-                               * field */
-    size_t head_bytes;        /* the most bytes of a head (request line and fields), else 431 (a target that is too
-                               * long: 414); default 16 KiB, at least 256, at most 1 MiB */
+    const char *server;       /* the value of the Server field, at most 256 bytes; weft_http_new copies it. Default:
+                               * no Server field */
+    size_t head_bytes;        /* the most bytes of a head (request line and fields), else 431, or 414 if the request
+                               * line alone is too long; default 16 KiB, at least 256, at most 1 MiB */
     unsigned head_fields;     /* the most fields of a head, else 431; default 100, at most 10,000 */
     uint64_t body_bytes;      /* the most bytes of a body, else 413; default 1 MiB. See weft_http_allow_body */
-    uint64_t drain_bytes;     /* of a body that the handler has not read: the most bytes that the server reads and throws
-                               * away to keep the connection; default 256 KiB */
+    uint64_t drain_bytes;     /* the most bytes of an unread body that the server reads and discards to keep the
+                               * connection; default 256 KiB */
     weft_span idle_time;      /* how long a connection may wait for its next request; default 60 s */
     weft_span head_time;      /* from the first byte of a head to its last, else 408; default 10 s */
-    uint64_t body_rate;       /* bytes a second that a body must have on average after its first 5 s, else the read
+    uint64_t body_rate;       /* bytes per second that a body must reach on average after its first 5 s, else the read
                                * fails with -ETIMEDOUT; default 256 */
     weft_span write_time;     /* how long the client may take to read each 64 KiB of an answer; default 30 s */
-    weft_span grace;          /* how long handlers may go on when serving ends, until they are cancelled; default 10 s,
-                               * negative: not at all */
-    unsigned max_conns;       /* connections at a time; default 16,384 */
-    unsigned max_per_address; /* of these, from one address (IPv6: one /64); default 4,096. UNIX sockets do not count */
-    int busy;                 /* what happens above these two: WEFT_HTTP_BUSY_503 or WEFT_HTTP_BUSY_CLOSE */
-    size_t stack;             /* bytes of stack of a connection's fiber; 0: the scheduler's default; 0 with `shared` */
-    weft_stacks *shared;      /* connections run on these shared stacks (see weft_serve_opts), and the rule of
-                               * weft/stack.h about pointers to locals counts for handlers; NULL: private stacks */
-    weft_sched *on;           /* connections run on this scheduler; NULL: on that of the fiber that calls
-                               * weft_http_serve. So a scheduler of its own can accept connections */
+    weft_span grace;          /* how long handlers may go on when serving ends, before the server cancels them;
+                               * default 10 s, negative: not at all */
+    unsigned max_conns;       /* the most connections at a time; default 16,384 */
+    unsigned max_per_address; /* the most of these from one IPv4 address or IPv6 /64; default 4,096. Connections of
+                               * UNIX sockets do not count */
+    int busy;                 /* what happens above these two limits: WEFT_HTTP_BUSY_503 or WEFT_HTTP_BUSY_CLOSE */
+    size_t stack;             /* bytes of a connection's stack; 0: the scheduler's default. 0 with `shared` */
+    weft_stacks *shared;      /* connections run on these shared stacks (see weft_serve_opts). Handlers then obey the
+                               * rule of weft/stack.h about pointers to locals. NULL: private stacks */
+    weft_sched *on;           /* the scheduler that runs the connections; NULL: the one of the fiber that calls
+                               * weft_http_serve. With `on`, accepting does not wait behind handlers */
 } weft_http_opts;
 
 /* ---- the server --------------------------------------------------------------------------------------------- */
@@ -119,7 +128,7 @@ typedef struct weft_http_opts {
 /**
  * Makes a server.
  *
- * Returns: 0, -EINVAL no out, or options that are out of range, -ENOMEM
+ * Returns: 0, -EINVAL `out` is NULL, or an option is out of range, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    the caller owns *out and releases it by weft_http_free
@@ -131,27 +140,31 @@ WEFT_API int weft_http_new(weft_http **out, const weft_http_opts *opts);
  *
  * Returns: 0, -EBUSY a call of weft_http_serve has not returned
  * Context: fiber | any thread
- * Blocks:  the fiber | the thread, for 3 s at most, if the file of weft_http_log does not take its last lines
+ * Blocks:  the fiber | the thread, for 3 s at most, while the file of weft_http_log does not take its last lines
  * Owns:    takes h on 0
  */
 WEFT_API int weft_http_free(weft_http *h);
 
 /**
- * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. Methods are case-sensitive: "get" is not GET. A
- * literal segment is written as it is decoded, without %. A segment "{name}" stands for one segment that
- * is not empty; a last segment "{name...}" stands for the rest of the path, which may be empty, slashes included. Of the
- * routes that match, that with the first literal segment wins over that with a parameter, and a parameter wins over
- * the rest of the path. So "/notes/new" goes before "/notes/{id}", in whatever order they were added.
+ * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. Methods are case-sensitive: "get" is not GET.
+ * Write a literal segment decoded, without '%'. A segment "{name}" matches one segment that is not empty. A last segment
+ * "{name...}" matches the rest of the path with its slashes; the rest may be empty.
  *
- * Each segment of the request's path is decoded once (%41 becomes A) and then compared. A %2F in a segment stays part of
- * that segment: "/notes/a%2Fb" matches "/notes/{id}", and its id is "a/b". A path with a segment "." or "..", however it
- * is encoded, or with %00 is refused by 400. So is a %2F in what "{name...}" stands for, where it would look like a slash.
+ * If several patterns match, the server compares them at the first segment in which they differ: a literal wins over
+ * "{name}", and "{name}" wins over "{name...}". So "/notes/new" wins over "/notes/{id}", whichever was added first.
  *
- * If no route has the path, the server answers 404. If routes have the path and none has the method, it answers 405 with
- * Allow; a GET route also answers HEAD (the server leaves out the body), and OPTIONS if no route does.
+ * The server decodes each segment of the request's path once (%41 becomes A), and then compares it. A %2F stays part of
+ * its segment: "/notes/a%2Fb" matches "/notes/{id}", and the id is "a/b". The server refuses with 400 a path that has
+ * %00, or a segment "." or ".." in any encoding. It also refuses a %2F in the part that "{name...}" matches, because a
+ * handler could not tell it from a slash.
  *
- * Returns: 0, -EINVAL no h, no fn, a malformed pattern, or a 65th method, -EEXIST there is such a route, -EBUSY the
- *          server is serving, -ENOMEM
+ * If no route has the path, the server answers 404. If routes have the path and none of them has the method, it answers
+ * 405 with Allow. If no route of the server takes the method, and it is neither PATCH nor a method of RFC 9110, the
+ * server answers 501. A GET route also answers HEAD (the server leaves out the body). The server answers OPTIONS if no
+ * route does.
+ *
+ * Returns: 0, -EINVAL h or fn is NULL, the pattern is malformed, or its method would be the 65th, -EEXIST there is such
+ *          a route, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; the pattern is copied, `arg` must live as long as h
@@ -159,10 +172,11 @@ WEFT_API int weft_http_free(weft_http *h);
 WEFT_API int weft_http_route(weft_http *h, const char *pattern, weft_handler *fn, void *arg);
 
 /**
- * Adds middleware: a handler that runs before those of the routes, and calls weft_http_next to go on. The one that was
- * added first runs first. Middleware runs for every request that was parsed, also for those that end with 404 or 405.
+ * Adds middleware: a handler that runs before the handlers of routes, and calls weft_http_next to go on. Middleware
+ * runs in the order in which it was added. It runs for every request that was parsed, also for those that end with 404
+ * or 405.
  *
- * Returns: 0, -EINVAL no h or fn, -EBUSY the server is serving, -ENOMEM
+ * Returns: 0, -EINVAL h or fn is NULL, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; `arg` must live as long as h
@@ -170,11 +184,12 @@ WEFT_API int weft_http_route(weft_http *h, const char *pattern, weft_handler *fn
 WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
 
 /**
- * In middleware: runs the next middleware, or the route's handler. Answers for a handler that has failed before its
- * answer began: fields that were added before this call stay in that answer, and those that the handler has added do not.
- * So after this call weft_http_status is what the client gets, unless the answer was cut.
+ * In middleware: runs the next middleware, or the route's handler. If the handler fails before its answer has begun,
+ * this call answers for it. That answer has the fields that were added before this call, and none that the handler has
+ * added. So after this call weft_http_status tells the status that the client gets, unless the answer was cut.
  *
- * Returns: what the handler has returned; where the server itself answers (404 and so on): as weft_http_reply
+ * Returns: what the handler has returned; if there is no handler, because the server itself answers (404 and so on), as
+ *          weft_http_reply
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing
@@ -182,8 +197,9 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
 WEFT_API int weft_http_next(weft_exchange *x);
 
 /**
- * Middleware that comes with the library: gives each request an id, and answers with it in X-Request-Id. If the request
- * has such a field, of 1 to 64 letters, digits and "-_.", that is the id. weft_http_id reads it. `arg` is not used.
+ * Middleware that gives each request an id, and sends it in the answer as X-Request-Id. If the request has an
+ * X-Request-Id of 1 to 64 letters, digits, '-', '_' and '.', that is the id. weft_http_id returns it. `arg` is not
+ * used.
  *
  * Returns: as weft_http_next
  * Context: fiber
@@ -193,15 +209,19 @@ WEFT_API int weft_http_next(weft_exchange *x);
 WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
 
 /**
- * Writes an access log in the common format to a file. Bytes of the request that could break a line, or a terminal, are
- * written as \xHH, and a quote or backslash after a backslash. A request line that is too long for a line of 2 KiB is cut,
- * and "..." follows. Lines are collected, and written at least once a second and when the server is freed. The file may
- * be a pipe or a terminal; a pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as
- * fast as they come, lines are dropped, and a line says how many. All requests are logged, also those that were malformed
- * ("-") and those that middleware has answered. Connections above a limit are not. An answer that was cut is logged like
- * others, with its status and the bytes of body that it had: its client may have got fewer (weft_http_figures counts cuts).
+ * Writes an access log to a file: a line in the common log format for each request, also for malformed requests ("-")
+ * and for those that middleware has answered, but not for connections that were refused at a limit. The line of an
+ * answer that was cut has its status and its bytes of body, of which the client may have got fewer (weft_http_figures
+ * counts cuts).
  *
- * Returns: 0, -EINVAL no h, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
+ * A byte of the request that could break a line or confuse a terminal is written as \xHH. A quote or backslash is
+ * written after a backslash. A line has at most 2 KiB: a longer request line is cut, and "..." follows.
+ *
+ * The server collects lines, and writes them at least once a second and when it is freed. The file may be a pipe or a
+ * terminal. A pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as fast as they
+ * come, the server drops lines, and writes a line that says how many.
+ *
+ * Returns: 0, -EINVAL h is NULL, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; fd must stay open until h is freed
@@ -211,88 +231,88 @@ WEFT_API int weft_http_log(weft_http *h, int fd);
 /** How files are served. NULL, or a zero field, means the default. */
 typedef struct weft_files_opts {
     size_t size;       /* sizeof(weft_files_opts); 0 means the first release's size */
-    const char *index; /* what a folder answers with, copied; default "index.html" */
-    bool list;         /* a folder without an index is listed; default: 404 */
-    bool hidden;       /* files and folders whose names begin with a dot are served; default: 404 */
-    int links;         /* symbolic links: WEFT_FILES_NO_LINKS, ... */
-    weft_span max_age; /* Cache-Control: max-age; 0: there is no such field */
+    const char *index; /* the name of the file that answers for its folder; copied. Default: "index.html" */
+    bool list;         /* list a folder that has no index; default: 404 */
+    bool hidden;       /* serve files and folders whose names begin with a dot; default: 404 */
+    int links;         /* which symbolic links are followed: WEFT_FILES_LINKS_BENEATH, ... */
+    weft_span max_age; /* max-age in Cache-Control; 0: no Cache-Control field */
 } weft_files_opts;
 
-/** Whether symbolic links are followed: weft_files_opts.links. */
+/** Which symbolic links are followed: weft_files_opts.links. The others are answered by 404. */
 enum {
-    WEFT_FILES_LINKS_BENEATH = 0, /* those that stay in the folder; others are 404 */
-    WEFT_FILES_NO_LINKS = 1,      /* none: each is 404 */
-    WEFT_FILES_ALL_LINKS = 2,     /* all, wherever they lead */
+    WEFT_FILES_LINKS_BENEATH = 0, /* links that stay in the folder */
+    WEFT_FILES_NO_LINKS = 1,      /* no links */
+    WEFT_FILES_ALL_LINKS = 2,     /* all links, wherever they lead */
 };
 
 /**
- * Serves the files below a folder under a prefix ("/static/", or "/"). GET and HEAD; single ranges; ETag, Last-Modified and
- * the conditions on them; a twin "name.gz" for clients that accept gzip. No path leads out of the folder in any
- * encoding. Only regular files and folders are served.
+ * Serves the files below a folder under a prefix ("/static/", or "/"). It answers GET and HEAD, single ranges, and
+ * conditions on ETag and Last-Modified. A client that accepts gzip gets "name.gz" for "name", if there is such a file
+ * and it is not older. No path leads out of the folder in any encoding. Only regular files and folders are served.
  *
- * Returns: 0, -EINVAL no h, prefix or dir, a prefix that is no path of a route or does not begin and end with a slash,
- *          or options that are out of range, -ENOENT, -ENOTDIR, -EACCES and others as opening the folder says, -EEXIST
- *          the prefix is taken, -EBUSY the server is serving, -ENOMEM
+ * Returns: 0, -EINVAL h, prefix or dir is NULL, the prefix is not a valid path of a route or does not begin and end
+ *          with a slash, or an option is out of range, -EEXIST the prefix is taken, -EBUSY the server is serving,
+ *          -ENOMEM, or the errno of opening the folder: -ENOENT, -ENOTDIR, -EACCES, ...
  * Context: fiber | any thread
- * Blocks:  for as long as opening the folder takes
+ * Blocks:  the thread, while it opens the folder
  * Owns:    nothing; the folder stays open until h is freed
  */
 WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, const weft_files_opts *opts);
 
 /**
  * Serves the connections of a listener (weft_listen), until the deadline passes, the calling fiber is cancelled, or
- * weft_http_stop is called. Several fibers may serve several listeners with one server, with the connections of all on
- * one scheduler.
+ * weft_http_stop is called. One server may serve several listeners, each from a fiber of its own. All connections then
+ * run on one scheduler.
  *
- * Serving ends gracefully. The listener accepts no more, idle connections are closed, and answers say "Connection:
- * close". A request that has come by then on an accepted connection is still answered. For a handler that has used
- * weft_http_scope or weft_http_events, weft_stopping() becomes true. Handlers that have not returned after opts.grace
- * are cancelled. All handlers have returned when this call does.
+ * Serving ends gracefully. The server accepts no more connections, closes idle ones, and sends "Connection: close" in
+ * its answers. It still answers requests that have already come. For handlers that have used weft_http_scope or
+ * weft_http_events, weft_stopping() becomes true. After opts.grace the server cancels the handlers that have not
+ * returned. This call returns when all handlers have returned.
  *
- * The call sets TCP_NODELAY on the listener, which its connections inherit.
+ * The call sets TCP_NODELAY on the listener, and connections inherit it.
  *
- * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL no h,
- *          -ESHUTDOWN weft_http_stop was called before, -EBUSY another call serves with this server on another
+ * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL h is
+ *          NULL, -ESHUTDOWN weft_http_stop was called before, -EBUSY another call serves with this server on another
  *          scheduler, -EBADF, -ENOMEM and other negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber
- * Owns:    nothing. The call does not close the listener
+ * Owns:    nothing; the listener stays open
  */
 WEFT_API int weft_http_serve(weft_http *h, int listener, weft_time deadline);
 
 /**
- * Ends all calls of weft_http_serve, gracefully. It does not wait for them. A handler may call it.
+ * Makes all calls of weft_http_serve end gracefully, and does not wait for them. A handler may call it.
  *
- * Returns: 0, -EINVAL no h
+ * Returns: 0, -EINVAL h is NULL
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing; h must not be freed meanwhile
  */
 WEFT_API int weft_http_stop(weft_http *h);
 
-/** Latencies are counted by powers of two: number n counts those below 2^n microseconds (and not below 2^(n-1)). */
+/** Latencies are counted by powers of two: count n has those below 2^n us and not below 2^(n-1), the last all above. */
 enum { WEFT_HTTP_LATENCIES = 32 };
 
-/** What a server is doing, and has done. */
+/** Figures of a server. */
 typedef struct weft_http_figures {
-    size_t size;           /* set it to sizeof(weft_http_figures) */
-    unsigned connections;  /* now */
-    unsigned idle;         /* of these, without a request, and without a buffer */
-    unsigned streams;      /* of these, event streams */
-    uint64_t accepted;     /* connections so far */
-    uint64_t refused;      /* of these, above a limit */
-    uint64_t requests;     /* requests whose heads were complete, refused ones included */
-    uint64_t status[6];    /* answers by the first digit of their status: status[2] counts 2xx */
-    uint64_t cut;          /* answers that were not completed */
-    uint64_t bytes_in;     /* bytes read from connections */
-    uint64_t bytes_out;    /* bytes written to connections */
-    uint64_t latencies[WEFT_HTTP_LATENCIES]; /* from the read of a request's last byte of head to the write of its answer */
+    size_t size;                             /* set it to sizeof(weft_http_figures) */
+    unsigned connections;                    /* open now */
+    unsigned idle;                           /* of these, the ones that wait for a request and have no buffer */
+    unsigned streams;                        /* of these, event streams */
+    uint64_t accepted;                       /* connections so far */
+    uint64_t refused;                        /* of these, the ones above a limit */
+    uint64_t requests;                       /* requests whose heads were complete, refused ones included */
+    uint64_t status[6];                      /* answers by the first digit of their status: status[2] counts 2xx */
+    uint64_t cut;                            /* answers that were not completed */
+    uint64_t bytes_in;                       /* bytes read from connections */
+    uint64_t bytes_out;                      /* bytes written to connections */
+    uint64_t latencies[WEFT_HTTP_LATENCIES]; /* from the read of a head's last byte to the write of the answer */
 } weft_http_figures;
 
 /**
- * Counts. The figures are taken one after another while work goes on.
+ * Reads the figures. It reads them one after another while the server goes on, so they may not fit together exactly.
  *
- * Returns: 0, -EINVAL no h or out, or a size of 0
+ * Returns: 0, -EINVAL h or out is NULL, or out->size is 0
  * Context: fiber | any thread
  * Blocks:  never
  * Owns:    nothing
@@ -302,7 +322,7 @@ WEFT_API int weft_http_stats(const weft_http *h, weft_http_figures *out);
 /* ---- the request -------------------------------------------------------------------------------------------- */
 
 /**
- * The method, as it was sent: "GET".
+ * The method as the client sent it: "GET".
  *
  * Returns: the method
  * Context: fiber
@@ -312,7 +332,7 @@ WEFT_API int weft_http_stats(const weft_http *h, weft_http_figures *out);
 WEFT_API const char *weft_http_method(weft_exchange *x);
 
 /**
- * The path, as it was sent: not decoded, without the query. "*" for OPTIONS *.
+ * The path as the client sent it: not decoded, without the query. "*" for OPTIONS *.
  *
  * Returns: the path
  * Context: fiber
@@ -322,7 +342,7 @@ WEFT_API const char *weft_http_method(weft_exchange *x);
 WEFT_API const char *weft_http_path(weft_exchange *x);
 
 /**
- * The whole query, as it was sent: not decoded, without the question mark.
+ * The whole query as the client sent it: not decoded, without the question mark.
  *
  * Returns: the query; NULL if the target has none
  * Context: fiber
@@ -332,7 +352,7 @@ WEFT_API const char *weft_http_path(weft_exchange *x);
 WEFT_API const char *weft_http_query_text(weft_exchange *x);
 
 /**
- * The authority of the target, or else the value of Host: "example.org:8080".
+ * The authority of the target, if the target has one; else the value of Host: "example.org:8080".
  *
  * Returns: the host; "" if an HTTP/1.0 request has none
  * Context: fiber
@@ -352,7 +372,7 @@ WEFT_API const char *weft_http_host(weft_exchange *x);
 WEFT_API int weft_http_version(weft_exchange *x);
 
 /**
- * The part of the path that a pattern's {name} stands for, decoded.
+ * The part of the path that a pattern's {name} or {name...} has matched, decoded.
  *
  * Returns: the value; NULL if the route has no such parameter
  * Context: fiber
@@ -364,7 +384,7 @@ WEFT_API const char *weft_http_param(weft_exchange *x, const char *name);
 /**
  * The first value of a name in the query, decoded: a plus is a space.
  *
- * Returns: the value, "" if the name stands without one; NULL if the query does not have the name, or without memory
+ * Returns: the value, "" if the name has none; NULL if the query does not have the name, or if there is no memory
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -372,7 +392,7 @@ WEFT_API const char *weft_http_param(weft_exchange *x, const char *name);
 WEFT_API const char *weft_http_query(weft_exchange *x, const char *name);
 
 /**
- * The value of a field, by its name in any case. If there are several such fields, the first.
+ * The value of the first field with this name. The case of the name does not matter.
  *
  * Returns: the value, "" if it is empty; NULL if there is no such field
  * Context: fiber
@@ -382,9 +402,9 @@ WEFT_API const char *weft_http_query(weft_exchange *x, const char *name);
 WEFT_API const char *weft_http_header(weft_exchange *x, const char *name);
 
 /**
- * The field number i, from 0, in the order of the request. `name` is as it was sent.
+ * The name and value of field number i, counted from 0 in the order of the request. The name is as the client sent it.
  *
- * Returns: 0, -ENOENT there are not so many
+ * Returns: 0, -ENOENT the request has i fields or fewer
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -392,9 +412,9 @@ WEFT_API const char *weft_http_header(weft_exchange *x, const char *name);
 WEFT_API int weft_http_header_at(weft_exchange *x, unsigned i, const char **name, const char **value);
 
 /**
- * The first cookie of a name, as it was sent; without its quotes if it has some.
+ * The value of the first cookie with this name: not decoded, without quotes around it.
  *
- * Returns: the value; NULL if there is no such cookie, or without memory
+ * Returns: the value; NULL if there is no such cookie, or if there is no memory
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -412,7 +432,7 @@ WEFT_API const char *weft_http_cookie(weft_exchange *x, const char *name);
 WEFT_API int weft_http_peer(weft_exchange *x, struct sockaddr *to, socklen_t *size);
 
 /**
- * The id that weft_http_give_id has given.
+ * The request's id, from weft_http_give_id.
  *
  * Returns: the id; NULL without that middleware
  * Context: fiber
@@ -422,7 +442,7 @@ WEFT_API int weft_http_peer(weft_exchange *x, struct sockaddr *to, socklen_t *si
 WEFT_API const char *weft_http_id(weft_exchange *x);
 
 /**
- * How long the body is.
+ * The length of the body in bytes.
  *
  * Returns: the length; 0 if the request has no body; -1 if the length is not known (chunked)
  * Context: fiber
@@ -432,7 +452,7 @@ WEFT_API const char *weft_http_id(weft_exchange *x);
 WEFT_API int64_t weft_http_body_length(weft_exchange *x);
 
 /**
- * Sets another limit for this request's body than opts.body_bytes. Call it before the first read.
+ * Sets the limit for the body of this request, instead of opts.body_bytes. Call it before the first read.
  *
  * Returns: nothing
  * Context: fiber
@@ -442,13 +462,13 @@ WEFT_API int64_t weft_http_body_length(weft_exchange *x);
 WEFT_API void weft_http_allow_body(weft_exchange *x, uint64_t bytes);
 
 /**
- * Reads a part of the body. The first read answers "Expect: 100-continue". Bytes that the handler does not read stay
- * with the client, which waits.
+ * Reads a part of the body. The first read answers "Expect: 100-continue". A client sends no faster than the handler
+ * reads: while the handler does not read, the client has to wait.
  *
- * Returns: the bytes read, 0 at the end of the body, -EAGAIN nothing has come and the deadline is WEFT_NOW (this is no
- *          failure: read again), -EFBIG the body is longer than allowed, -EBADMSG malformed chunks,
+ * Returns: the number of bytes read, 0 at the end of the body, -EAGAIN nothing has come and the deadline is WEFT_NOW
+ *          (this is no failure: read again), -EFBIG the body is longer than allowed, -EBADMSG a chunk is malformed,
  *          -ECONNRESET the client has ended inside the body, -ETIMEDOUT the deadline has passed, or the client is slower
- *          than opts.body_rate, -ECANCELED, or a negative errno. After a failure the connection is not kept
+ *          than opts.body_rate, -ECANCELED, or another negative errno. After a failure the connection is not kept
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing; the buffer must not lie on the shared stack of another fiber
@@ -456,8 +476,8 @@ WEFT_API void weft_http_allow_body(weft_exchange *x, uint64_t bytes);
 WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline);
 
 /**
- * Reads the whole body into memory of the exchange. A zero byte follows it. A body can be read once: a second call, or
- * one after weft_http_read, has only what is left, which may be nothing.
+ * Reads the whole body into memory of the exchange, and puts a zero byte behind it. A body can be read only once: a
+ * second call, or a call after weft_http_read, gets only the rest, which may be empty.
  *
  * Returns: 0, -ENOMEM, or as weft_http_read
  * Context: fiber
@@ -467,9 +487,10 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
 WEFT_API int weft_http_read_all(weft_exchange *x, const char **body, size_t *bytes, weft_time deadline);
 
 /**
- * Reads a body of the type application/x-www-form-urlencoded, for weft_http_form. Call it instead of weft_http_read_all.
+ * Reads a body of the type application/x-www-form-urlencoded, so that weft_http_form can return its values. Call it
+ * instead of weft_http_read_all.
  *
- * Returns: 0, -EINVAL it is of another type, or as weft_http_read_all
+ * Returns: 0, -EINVAL the body is of another type, or as weft_http_read_all
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing
@@ -479,7 +500,7 @@ WEFT_API int weft_http_read_form(weft_exchange *x, weft_time deadline);
 /**
  * The first value of a name in the form that weft_http_read_form has read, decoded.
  *
- * Returns: the value; NULL if the form does not have the name, was not read, or without memory
+ * Returns: the value; NULL if the form does not have the name, if no form was read, or if there is no memory
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -487,7 +508,7 @@ WEFT_API int weft_http_read_form(weft_exchange *x, weft_time deadline);
 WEFT_API const char *weft_http_form(weft_exchange *x, const char *name);
 
 /**
- * Memory that lives until the handler, and all middleware, has returned.
+ * Memory that lives until the handler and all middleware have returned.
  *
  * Returns: the memory, aligned for any type; NULL if there is none
  * Context: fiber
@@ -497,11 +518,11 @@ WEFT_API const char *weft_http_form(weft_exchange *x, const char *name);
 WEFT_API void *weft_http_alloc(weft_exchange *x, size_t bytes);
 
 /**
- * A scope for children of the handler. The first call opens it. The server closes it after the handler: it cancels
- * and joins the children that are left. Its storage lies in the connection, so a handler on a shared stack may use it.
- * If the handler opens other scopes, it closes them before it returns.
+ * A scope for children of the handler. The first call opens it. When the handler has returned, the server cancels and
+ * joins the children that are left, and closes the scope. The scope does not lie on the stack, so a handler on a shared
+ * stack may use it. If the handler opens other scopes, it closes them before it returns.
  *
- * Returns: the scope; NULL without memory
+ * Returns: the scope; NULL if there is no memory
  * Context: fiber
  * Blocks:  never
  * Owns:    the exchange owns it
@@ -512,13 +533,14 @@ WEFT_API weft_scope *weft_http_scope(weft_exchange *x);
 
 /**
  * Adds a field to the answer. Call it before weft_http_reply or weft_http_begin. The server itself writes Date,
- * Connection and Transfer-Encoding. Content-Length may be added before weft_http_begin: then the body must have that
- * length. If a field is added twice, it is sent twice. A value goes out as it is: for a cookie (Set-Cookie), encode
- * semicolons of what a client has sent.
+ * Connection and Transfer-Encoding. If you add Content-Length before weft_http_begin, the body must have that length. A
+ * field that is added twice is sent twice. The value is sent as it is: if a cookie (Set-Cookie) has text of a client,
+ * encode the semicolons in it.
  *
- * Returns: 0, -EINVAL the name is no token, or is Date, Connection, Transfer-Encoding, Keep-Alive, Upgrade or Trailer; the
- *          value has a CR, LF, NUL or another control character, or begins or ends with white space; a
- *          Content-Length that is no number, or a second one; -EALREADY the answer has begun, -ENOMEM
+ * Returns: 0, -EINVAL the name is not a token, or is Date, Connection, Transfer-Encoding, Keep-Alive, Upgrade or
+ *          Trailer, or the value has a CR, LF, NUL or another control character but TAB, or begins or ends with white
+ *          space, or it is a Content-Length that is not a number, or a second Content-Length, -EALREADY the answer has
+ *          begun, -ENOMEM
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing; both strings are copied
@@ -526,14 +548,16 @@ WEFT_API weft_scope *weft_http_scope(weft_exchange *x);
 WEFT_API int weft_http_add_header(weft_exchange *x, const char *name, const char *value);
 
 /**
- * Answers with a whole body. `type` (may be NULL) is the value of Content-Type; `body` may be NULL if `bytes` is 0. For
- * HEAD, 204 and 304 the body is not sent. A large body goes out without being copied, before the call returns. A small
- * one is copied, and goes out when the handler and its middleware have returned, or later with the answers of pipelined
- * requests. So start work that the client need not wait for in a fiber of its own (weft_go).
+ * Answers with a whole body. `type` is the value of Content-Type; NULL: no Content-Type. `body` may be NULL if `bytes`
+ * is 0. The server does not send the body for HEAD, 204 and 304.
  *
- * Returns: 0, -EINVAL a status outside 200 to 599, or 426 (the server has no protocol to upgrade to), or a malformed
- *          type, or a Content-Length that was added and differs; -EALREADY the answer has begun, or a negative errno of
- *          the write: the connection is not kept
+ * A large body is not copied, and goes out before the call returns. A small body is copied. It goes out when the handler
+ * and its middleware have returned, or later with the answers to pipelined requests. So if work is left for which the
+ * client need not wait, do it in a fiber of its own (weft_go).
+ *
+ * Returns: 0, -EINVAL the status is outside 200 to 599, or is 426 (the server has no protocol to upgrade to), or the
+ *          type is malformed, or a Content-Length was added that differs, -EALREADY the answer has begun, or a negative
+ *          errno of the write: the connection is then not kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -543,7 +567,7 @@ WEFT_API int weft_http_reply(weft_exchange *x, int status, const char *type, con
 /**
  * Answers with a redirect: 301, 302, 303, 307 or 308.
  *
- * Returns: as weft_http_reply; -EINVAL also for another status, or a location that is no valid value
+ * Returns: as weft_http_reply; -EINVAL also for another status, or if the location is not a valid value of a field
  * Context: fiber
  * Blocks:  as weft_http_reply
  * Owns:    nothing
@@ -551,10 +575,11 @@ WEFT_API int weft_http_reply(weft_exchange *x, int status, const char *type, con
 WEFT_API int weft_http_redirect(weft_exchange *x, int status, const char *location);
 
 /**
- * Begins an answer whose body follows in parts. Without a Content-Length the body goes out in chunks; to an HTTP/1.0
- * client it ends with the connection. The head goes out with the first flush.
+ * Begins an answer whose body follows in parts. If no Content-Length was added, the body goes out in chunks; to an
+ * HTTP/1.0 client it ends with the connection. The head goes out with the first flush.
  *
- * Returns: 0, -EINVAL a status as for weft_http_reply, -EALREADY the answer has begun, or a negative errno of a write
+ * Returns: 0, -EINVAL the status is not one that weft_http_reply takes, -EALREADY the answer has begun, or a negative
+ *          errno of a write
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -562,13 +587,13 @@ WEFT_API int weft_http_redirect(weft_exchange *x, int status, const char *locati
 WEFT_API int weft_http_begin(weft_exchange *x, int status);
 
 /**
- * Writes a part of the body. Small parts are collected until the buffer is full, weft_http_flush or weft_http_end. If
- * the client reads slowly, the call waits.
+ * Writes a part of the body. The server collects small parts until its buffer is full, or the handler calls
+ * weft_http_flush or weft_http_end. If the client reads slowly, the call waits.
  *
- * Returns: 0 (also where the body is not sent: HEAD, 204, 304), -EINVAL there is no answer that has begun and not
- *          ended, -EFBIG more bytes than the Content-Length, -ETIMEDOUT the client has not read for opts.write_time,
- *          -ECANCELED, -EPIPE or -ECONNRESET the client is gone, or another negative errno. After a failure of the
- *          write the connection is not kept
+ * Returns: 0 (also for HEAD, 204 and 304, whose body is not sent), -EINVAL no answer has begun, or it has ended, -EFBIG
+ *          more bytes than the Content-Length, -ETIMEDOUT the client was too slow for opts.write_time, -ECANCELED,
+ *          -EPIPE or -ECONNRESET the client is gone, or another negative errno. After a failure of the write the
+ *          connection is not kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -576,17 +601,17 @@ WEFT_API int weft_http_begin(weft_exchange *x, int status);
 WEFT_API int weft_http_write(weft_exchange *x, const void *bytes, size_t count);
 
 /**
- * Writes a part of a file as a part of the body, by sendfile(2) where that can be.
+ * Writes a part of a file as a part of the body, by sendfile(2) where possible.
  *
- * Returns: as weft_http_write; -ENODATA the file has ended before that: the answer must be cut
+ * Returns: as weft_http_write; -ENODATA the file is shorter than `offset` and `count` say: the answer must be cut
  * Context: fiber
- * Blocks:  the fiber, while the client does not read, or the file is read
+ * Blocks:  the fiber, while the client does not read, or while the file is read
  * Owns:    nothing
  */
 WEFT_API int weft_http_write_file(weft_exchange *x, int file, int64_t offset, uint64_t count);
 
 /**
- * Sends what was collected.
+ * Sends what the server has collected.
  *
  * Returns: as weft_http_write
  * Context: fiber
@@ -598,7 +623,8 @@ WEFT_API int weft_http_flush(weft_exchange *x);
 /**
  * Ends the answer that weft_http_begin has begun. A handler that returns 0 need not call it.
  *
- * Returns: as weft_http_write; -ENODATA fewer bytes than the Content-Length were written: the connection is not kept
+ * Returns: as weft_http_write; -ENODATA fewer bytes were written than the Content-Length says: the connection is not
+ *          kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -606,12 +632,12 @@ WEFT_API int weft_http_flush(weft_exchange *x);
 WEFT_API int weft_http_end(weft_exchange *x);
 
 /**
- * Begins a stream of server-sent events: 200, text/event-stream, not cached. It opens the exchange's scope
- * (weft_http_scope), so the handler can tell by weft_stopping() and weft_stop_event() that serving ends. While
- * a handler waits for its next event, no limit counts; a client that is gone is noticed at a hangup, or at the next
- * event or comment. So send a comment every 15 s or so.
+ * Begins a stream of server-sent events: an answer 200 of the type text/event-stream that is not cached. The call opens
+ * the exchange's scope (weft_http_scope), so that weft_stopping() and weft_stop_event() tell the handler when serving
+ * ends. No limit of time applies while the handler waits for its next event. The server notices that a client is gone
+ * when the client hangs up, or when it sends the next event or comment. So send a comment every 15 s or so.
  *
- * Returns: as weft_http_begin; -ENOMEM no scope
+ * Returns: as weft_http_begin; -ENOMEM there is no memory for the scope
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -619,10 +645,10 @@ WEFT_API int weft_http_end(weft_exchange *x);
 WEFT_API int weft_http_events(weft_exchange *x);
 
 /**
- * Sends an event at once. `name` may be NULL. Each line of `data` becomes a line of the event. With both NULL it sends a
- * comment, which clients ignore. For other fields of the event ("id: 7\n") call weft_http_write before.
+ * Sends an event at once. `name` may be NULL. Each line of `data` becomes a line of the event. If both are NULL, the
+ * call sends a comment, which clients ignore. To send other fields of the event ("id: 7\n"), first call weft_http_write.
  *
- * Returns: as weft_http_write; -EINVAL also for a name with a line break
+ * Returns: as weft_http_write; -EINVAL also if the answer is no stream of events, or the name has a line break
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -640,9 +666,9 @@ WEFT_API int weft_http_event(weft_exchange *x, const char *name, const char *dat
 WEFT_API int weft_http_status(weft_exchange *x);
 
 /**
- * How many bytes of body the answer has so far; as long as they are collected they count too. Chunks' sizes do not.
+ * How many bytes of body the handler has given so far, sent or still collected. The framing of chunks does not count.
  *
- * Returns: the bytes
+ * Returns: the number of bytes
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -652,7 +678,7 @@ WEFT_API uint64_t weft_http_sent(weft_exchange *x);
 /**
  * The reason phrase of a status: "Not Found" for 404.
  *
- * Returns: a string that lives for ever; "" for a status that is not known
+ * Returns: a string that lives for ever; "" if the status is not known
  * Context: any thread
  * Blocks:  never
  * Owns:    nothing
