@@ -1,6 +1,6 @@
 /*
- * http/address.h: how many connections each address has. An IPv6 client usually has a /64 to itself, so that counts as
- * one address. UNIX sockets have none.
+ * http/address.h: counts the connections of each client address. An IPv6 client usually has a /64 to itself, so a /64
+ * counts as one address. UNIX sockets have no address. Any fiber may enter and leave: a lock guards the table.
  */
 #ifndef WH_HTTP_ADDRESS_H
 #define WH_HTTP_ADDRESS_H
@@ -16,8 +16,8 @@ struct wh_addresses *wh_addresses_new(void);
 void wh_addresses_free(struct wh_addresses *all);
 
 /*
- * Counts a connection from this address. *out: what wh_address_leave takes, NULL for a UNIX socket. Returns 0, -EBUSY it has
- * `most` already, or -ENOMEM.
+ * Counts a connection from this address. *out goes to wh_address_leave; it is NULL for a UNIX socket. Returns 0, -EBUSY
+ * the address has `most` connections already, or -ENOMEM.
  */
 int wh_address_enter(struct wh_addresses *all, const struct sockaddr *from, socklen_t size, unsigned most,
                      struct wh_address **out);

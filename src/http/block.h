@@ -1,7 +1,8 @@
 /*
- * http/block.h: what a connection has from the first bytes of a request until its answers are sent: the exchange, and the
- * bytes of answers that were not sent. A connection that waits for a request has no block. So as long as handlers do not
- * wait, all connections of a worker use the same block in turn, and it stays in the cache.
+ * http/block.h: the memory that a connection has from the first bytes of a request until its answers are sent. It holds
+ * the exchange, and the bytes of unsent answers. A connection that waits for a request has no block. So as long as
+ * handlers do not wait, all connections of a worker use the same block in turn, and it stays in the cache. Only fibers
+ * of the worker take and give its blocks.
  *
  *      out:  | answers that were not sent | free |
  *                                         out_end  WH_OUT_SIZE
@@ -30,10 +31,10 @@ struct wh_block {
     struct weft_exchange x; /* includes the room for fields at its end */
 };
 
-/* A block of this worker's; NULL: no memory. */
+/* Takes a block of this worker. NULL: no memory. */
 struct wh_block *wh_block_take(weft_http *h, struct wh_worker *w);
 void wh_block_give(weft_http *h, struct wh_worker *w, struct wh_block *b);
-/* Frees all spare ones. */
+/* Frees all spare blocks. No connection is left. */
 void wh_blocks_free(weft_http *h, struct wh_worker *w);
 
 #endif

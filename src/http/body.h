@@ -1,5 +1,5 @@
 /*
- * http/body.h: the rest of a request's body, when its handler has returned.
+ * http/body.h: the rest of a request's body, when its handler has returned. For the fiber of the exchange.
  */
 #ifndef WH_HTTP_BODY_H
 #define WH_HTTP_BODY_H
@@ -8,10 +8,10 @@
 
 #include "http/exchange.h"
 
-/* Whether the answer may promise to keep the connection: what is left of the body can probably be drained. */
+/* Whether the answer may promise to keep the connection: true if the rest of the body can probably be drained. */
 bool wh_body_can_drain(const weft_exchange *x);
 
-/* Reads what is left and throws it away, within the limits. False: the connection cannot be used for another request. */
+/* Reads the rest of the body and discards it, within the limits. False: the connection cannot serve another request. */
 bool wh_body_drain(weft_exchange *x);
 
 #endif

@@ -10,11 +10,11 @@
  * HEAD     reads a head; head_time counts.
  * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
  * FINISH   ends the answer, drains the body, logs.
- * LINGER   the last answer was sent. Reads and throws away what still comes, for a while, so that the client can read
- *          the answer: a close with bytes unread would reset the connection.
+ * LINGER   the last answer was sent. Reads and discards what still comes, for a while: a close with bytes unread would
+ *          reset the connection, and the client might lose the answer.
  * CLOSED   nothing more is read or written.
  *
- * wh_enter is the one function that changes the phase. owner of all fields: the connection's fiber, unless a field says otherwise.
+ * Only wh_enter changes the phase. owner of all fields: the connection's fiber, unless a field says otherwise.
  */
 #ifndef WH_HTTP_CONNECTION_H
 #define WH_HTTP_CONNECTION_H
@@ -45,28 +45,28 @@ enum wh_phase {
 
 enum { WH_NO_LAST = UINT32_MAX };
 
-/* An idle connection has this, and neither block nor buffer: it should be small. */
+/* An idle connection has only this struct, and no block or buffer. So it should be small. */
 struct wh_connection {
     weft_http *h;
     struct wh_serving *serving;
     struct wh_worker *w;
     struct wh_block *block; /* NULL: it has none */
-    char *in;               /* what was read: see input.h. NULL: it has no buffer */
+    char *in;               /* the bytes that were read: see input.h. NULL: it has no buffer */
     uint32_t in_size, in_at, in_end, body_at;
-    uint32_t last_at; /* where the head before is in the buffer, WH_NO_LAST: it was moved or overwritten */
+    uint32_t last_at; /* where the previous head is in the buffer; WH_NO_LAST: it was moved or overwritten */
     int fd;
     atomic_uchar phase;                /* enum wh_phase; others read it: see server.h */
-    bool is_sending;                   /* its fiber is in a write: the flusher leaves it alone */
-    bool is_unflushed;                 /* in the worker's list `unflushed`, or in `stuck` */
+    bool is_sending;                   /* its fiber is in a write, so the flusher must not write */
+    bool is_unflushed;                 /* in the worker's list `unflushed` or `stuck` */
     bool has_failed;                   /* a read or write has failed: nothing more is sent */
     bool has_ended;                    /* the client has ended its sending half */
-    bool resets;                       /* the close resets */
-    struct wh_address *address;        /* that it is counted for; NULL: none */
+    bool resets;                       /* the close resets the connection */
+    struct wh_address *address;        /* the address that counts this connection; NULL: none */
     weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
     struct wh_connection *next, *prev; /* guarded by: h->lock */
     union {
-        struct wh_connection *unflushed_next; /* its links in that list */
-        char first[8];                        /* without a buffer: what ends the wait comes here */
+        struct wh_connection *unflushed_next; /* the links of that list */
+        char first[8];                        /* without a buffer: the first bytes of the next request */
     };
     struct wh_connection **unflushed_at;
 };
@@ -78,7 +78,7 @@ static inline enum wh_phase wh_phase(const struct wh_connection *c)
     return (enum wh_phase)atomic_load_explicit(&c->phase, memory_order_relaxed);
 }
 
-/* Changes the phase. IDLE pairs with is_stopping (server.h); the others are for the reader and the assertion. */
+/* Changes the phase. IDLE pairs with is_stopping (server.h). Only debugging and the assertion use the other phases. */
 static inline void wh_enter(struct wh_connection *c, enum wh_phase from, enum wh_phase to)
 {
     assert(wh_phase(c) == from);
@@ -89,13 +89,13 @@ static inline void wh_enter(struct wh_connection *c, enum wh_phase from, enum wh
 /* The handler of weft_serve: serves a connection until it ends. `arg` is a struct wh_serving. */
 weft_serve_fn wh_serve_connection;
 
-/* Whether the call of weft_http_serve that it belongs to is ending. */
+/* Whether the connection's call of weft_http_serve is ending. */
 static inline bool wh_is_stopping(const struct wh_connection *c)
 {
     return atomic_load_explicit(&c->serving->is_stopping, memory_order_relaxed);
 }
 
-/* The refusal of weft_serve, for connections above max_conns. */
+/* weft_serve_opts.refuse: refuses a connection above max_conns. */
 weft_serve_fn wh_refuse_connection;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * http/decode.h: taking apart what a request's strings hold: percent-encoding, queries and forms, cookies. Pure functions:
- * they allocate nothing, and write only where they are told to.
+ * http/decode.h: decodes the strings of a request: percent-encoding, queries and forms, cookies. Pure functions, for
+ * any thread: they allocate nothing, and write only to `out`.
  */
 #ifndef WH_HTTP_DECODE_H
 #define WH_HTTP_DECODE_H
@@ -8,17 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decodes %XX once (and '+' to a space, if `plus`) to `out`, which has room for `size` bytes and may be `text` itself.
- * Returns the decoded size, or -1: a '%' without two hex digits, or %00. */
+/* Decodes each %XX once (and each '+' to a space, if `plus`). `out` has room for `size` bytes, and may be `text`
+ * itself. Returns the decoded size, or -1: a '%' without two hex digits, or %00. */
 ptrdiff_t wh_decode(char *out, const char *text, size_t size, bool plus);
 
 /*
- * The first pair of a query or form whose decoded name is `name`. Its decoded value, with a zero byte, is written to `out`, which
- * has room for size + 1 bytes. Returns false if there is none. A pair with a malformed '%' is taken as it was sent.
+ * Finds the first pair of a query or form whose decoded name is `name`. Writes its decoded value, with a zero byte, to
+ * `out`, which has room for size + 1 bytes. Returns false if there is no such pair. A name or value with a malformed
+ * '%' is not decoded.
  */
 bool wh_query_find(const char *text, size_t size, const char *name, char *out);
 
-/* The same for the value of a Cookie field; values are not decoded, and lose the quotes around them. */
+/* The same for the value of a Cookie field. Values are not decoded, but quotes around them are removed. */
 bool wh_cookie_find(const char *text, size_t size, const char *name, char *out);
 
 #endif

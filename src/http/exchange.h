@@ -1,6 +1,7 @@
 /*
- * http/exchange.h: one request and its answer: what weft_exchange is. It lies in its connection's block, and is used again
- * for the next request: wh_exchange_begin sets what a request needs, and nothing is cleared that costs.
+ * http/exchange.h: weft_exchange, one request and its answer. It lies in its connection's block. The next request uses
+ * it again: wh_exchange_begin sets only the fields that a request needs, because clearing all of it would cost more.
+ * Only the fiber of the connection uses it.
  */
 #ifndef WH_HTTP_EXCHANGE_H
 #define WH_HTTP_EXCHANGE_H
@@ -16,15 +17,15 @@
 
 enum { WH_ARENA = 1024 }; /* bytes of the arena that need no allocation */
 
-/* How the answer stands. */
+/* The state of the answer. */
 enum wh_answer {
-    WH_NO_ANSWER, /* nothing but fields was given */
+    WH_NO_ANSWER, /* it has not begun; fields may have been added */
     WH_BEGUN,     /* the head was written */
     WH_ENDED,     /* complete */
     WH_CUT,       /* it will not be completed: the connection ends */
 };
 
-/* How the body of the request stands. */
+/* The state of the request's body. */
 enum wh_body {
     WH_NO_BODY, /* there is none, or all of it was read */
     WH_SIZED,   /* body_left bytes are to come */
@@ -32,7 +33,7 @@ enum wh_body {
     WH_BAD_BODY, /* reading it has failed with body_error */
 };
 
-/* Memory of the arena that did not fit. */
+/* Memory that did not fit into the arena. */
 struct wh_extra {
     struct wh_extra *next;
     _Alignas(16) char bytes[];
@@ -40,16 +41,16 @@ struct wh_extra {
 
 struct weft_exchange {
     struct wh_connection *c;
-    char *bytes;        /* where the head begins: what slices count from */
+    char *bytes;        /* where the head begins: slices count from here */
     uint32_t head_size; /* bytes of the head: the body lies behind it */
     bool is_head;       /* HEAD: no body is sent */
     bool has_parsed;    /* false: the request was malformed, and has no strings */
-    bool keeps;         /* the connection is kept, if nothing happens */
+    bool keeps;         /* the connection is kept, unless something fails */
 
     /* The request's body. */
     uint8_t body;        /* enum wh_body */
     bool wants_continue; /* the client waits for 100 Continue */
-    uint64_t body_left;  /* of a sized one */
+    uint64_t body_left;  /* bytes to come, if WH_SIZED */
     uint64_t body_allowed;
 
     unsigned layer; /* the middleware that weft_http_next runs next */
@@ -91,17 +92,17 @@ void wh_exchange_set_id(weft_exchange *x, const char *id);
 /* Makes the exchange ready for a request whose head was parsed. */
 void wh_exchange_begin(weft_exchange *x, struct wh_connection *c);
 
-/* Routes it and runs middleware and handler; answers for handlers that fail. Then closes the exchange's scope. Returns what the
- * first of them has returned. */
+/* Finds the route, and runs middleware and handler. Answers for handlers that fail. Then closes the exchange's scope.
+ * Returns what the first middleware (or else the handler) has returned. */
 int wh_exchange_run(weft_exchange *x);
 
-/* Answers with a status and nothing but its reason, if no answer has begun. */
+/* Answers with a status and its reason as the body, if no answer has begun. */
 void wh_exchange_answer(weft_exchange *x, int status);
 
 /* Gives back its memory. */
 void wh_exchange_end(weft_exchange *x);
 
-/* A zero byte behind a slice of the head. */
+/* The string of a slice of the head: puts a zero byte behind it. */
 const char *wh_text(weft_exchange *x, struct wh_slice s);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * http/field.h: the classes of bytes in a head (RFC 9110, section 5; RFC 3986), and checks of whole names and values. The
- * parser, the chunk decoder and the calls that add fields to an answer share them.
+ * parser, the chunk decoder and the calls that add fields to an answer use them. Pure functions, for any thread.
  */
 #ifndef WH_HTTP_FIELD_H
 #define WH_HTTP_FIELD_H
@@ -15,10 +15,10 @@ enum {
     WH_TOKEN = 1,      /* tchar: names of fields and methods */
     WH_VALUE = 2,      /* a field's value: visible, space, TAB, and 0x80 to 0xff */
     WH_PATH_BYTE = 4,  /* a target before its '?': visible ASCII without " # < > ? and backslash */
-    WH_QUERY_BYTE = 8, /* behind it: visible ASCII without " # < > */
+    WH_QUERY_BYTE = 8, /* a target behind its '?': visible ASCII without " # < > */
     WH_HOST_BYTE = 16, /* reg-name without percent-encoding */
     WH_DIGIT = 32,     /* 0 to 9 */
-    WH_HEX = 64,       /* the same, and a to f in either case */
+    WH_HEX = 64,       /* 0 to 9, and a to f in either case */
 };
 
 extern const uint8_t wh_classes[256];
@@ -63,8 +63,9 @@ static inline uint64_t wh_load8(const char *p)
     return word;
 }
 
-/* Compares with a word in lower case, of at least 4 letters, digits or '-', without regard to case. `text` has no control
- * characters: setting 0x20 in a byte then makes a letter, a digit or '-' of no other byte than it should. */
+/* Compares with a word in lower case, of at least 4 letters, digits or '-', without regard to case. It sets 0x20 in
+ * each byte of `text`. That would turn control characters into digits and '-', so `text` must not have control
+ * characters. */
 static inline bool wh_is_word(const char *text, size_t size, const char *lower, size_t lower_size)
 {
     if (size != lower_size)

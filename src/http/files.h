@@ -1,6 +1,6 @@
 /*
- * http/files.h: what the parts of the file server share: files.c finds the file that a path names, files_send.c sends it,
- * files_list.c lists a folder.
+ * http/files.h: the interface between the parts of the file server: files.c finds the file that a path names,
+ * files_send.c sends it, files_list.c lists a folder. All calls are for the fiber of the exchange.
  */
 #ifndef WH_HTTP_FILES_H
 #define WH_HTTP_FILES_H
@@ -13,11 +13,11 @@
 #include "http/files_condition.h"
 #include "http/files_folder.h"
 
-/* A folder that is served. Const while serving, but for folder.way. */
+/* A folder that is served. const while serving, except folder.way. */
 struct wh_files {
     struct wh_folder folder;
     char *prefix;           /* of the paths, with a slash at both ends */
-    char *index;            /* a name */
+    char *index;            /* the name of the file that answers for a folder */
     bool lists;             /* a folder without an index is listed */
     bool hidden;            /* names that begin with a dot are served */
     char cache_control[40]; /* the value of the field; "": there is none */
@@ -26,7 +26,7 @@ struct wh_files {
 /* A regular file that is open. */
 struct wh_file {
     int fd;
-    bool is_gzip; /* it is the twin: the bytes are gzip's */
+    bool is_gzip; /* it is the twin: its bytes are compressed by gzip */
     struct stat st;
 };
 
@@ -39,7 +39,7 @@ struct wh_file_fields {
 /* 0, or -ENOMEM. */
 int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out);
 
-/* Sends a file, or what the conditions say instead. Returns what a handler returns. The caller closes the file. */
+/* Sends a file, or the answer that the conditions ask for. Returns as a handler does. The caller closes the file. */
 int wh_file_send(weft_exchange *x, const struct wh_files *files, const struct wh_file *f, const char *type,
                  const struct wh_conditions *conditions);
 

@@ -1,6 +1,6 @@
 /*
  * http/files_condition.h: which answer the conditions of a request ask for (RFC 9110, sections 13 and 14), and whether its
- * client takes gzip (section 12.5.3). Pure functions: the values of the fields in, a decision out.
+ * client takes gzip (section 12.5.3). Pure functions, for any thread: they take the values of the fields.
  */
 #ifndef WH_HTTP_FILES_CONDITION_H
 #define WH_HTTP_FILES_CONDITION_H
@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The values of a GET's or HEAD's fields; NULL: there is no such field. A list that came in several fields is joined by
- * commas. A field that must not be repeated, but was, is "": no valid value. For HEAD there is no range. */
+/* The values of the fields of a GET or HEAD; NULL: there is no such field. The caller joins a list of several fields by
+ * commas. It gives "", which is never valid, for a field that must not be repeated but was. For HEAD `range` is NULL.
+ * */
 struct wh_conditions {
     const char *if_match, *if_none_match, *if_modified_since, *if_unmodified_since, *if_range, *range;
 };
 
-/* What would be sent without conditions. */
+/* The file that would be sent without conditions. */
 struct wh_representation {
     const char *etag;  /* strong, with its quotes */
     int64_t modified;  /* Last-Modified, in seconds since 1970 */
@@ -22,7 +23,7 @@ struct wh_representation {
     uint64_t size;
 };
 
-/* A part of it. */
+/* A part of the file. */
 struct wh_part {
     uint64_t first, count;
 };
@@ -40,8 +41,8 @@ int wh_conditions_check(const struct wh_conditions *c, const struct wh_represent
  */
 int wh_range_read(const char *value, uint64_t size, struct wh_part *part);
 
-/* Whether a list of entity tags has this strong one, or is "*". With `weak`, W/"x" matches "x" (If-None-Match). Behind a
- * malformed member nothing matches. */
+/* Whether a list of entity tags has this strong tag, or is "*". With `weak`, W/"x" matches "x" (If-None-Match). The
+ * members after a malformed one do not count. */
 bool wh_etag_is_listed(const char *list, const char *etag, bool weak);
 
 /* Whether the value of Accept-Encoding takes gzip, and does not prefer the plain file. NULL: no. */

@@ -1,10 +1,10 @@
 /*
- * http/files_folder.h: opens what lies beneath a folder, and nothing else, whatever the path is, whatever symbolic links
- * there are, and whatever other processes rename meanwhile.
+ * http/files_folder.h: opens files and folders beneath a folder, and no others, whatever the path is, whatever symbolic
+ * links there are, and whatever other processes rename meanwhile. For fibers and plain threads.
  *
- * The kernel keeps to the folder where it has openat2(2): first with RESOLVE_CACHED, which fails where it would have to read a
- * disk, and then on a helper thread, which may. Without openat2 (before Linux 5.6, or in a sandbox that refuses it) the
- * helper walks from folder to folder by hand. All ways give the same answers.
+ * It uses openat2(2), first with RESOLVE_CACHED, which fails if the kernel would have to read a disk. Then a helper
+ * thread tries without RESOLVE_CACHED, and may wait for the disk. Without openat2 (before Linux 5.6, or in a sandbox
+ * that refuses it) the helper walks from folder to folder by hand. All ways give the same results.
  */
 #ifndef WH_HTTP_FILES_FOLDER_H
 #define WH_HTTP_FILES_FOLDER_H
@@ -22,26 +22,26 @@ enum wh_folder_way {
 struct wh_folder {
     int fd;         /* const: opened with O_PATH */
     int links;      /* const: WEFT_FILES_NO_LINKS, ... */
-    atomic_int way; /* enum wh_folder_way. Relaxed: a thread that reads an old value finds out for itself */
+    atomic_int way; /* enum wh_folder_way. Relaxed: a thread that reads an old value finds the new one by itself */
 };
 
-/* 0, or as opening the folder says. May block the thread. */
+/* Opens the folder: 0, or a negative errno. May block the thread. */
 int wh_folder_init(struct wh_folder *folder, const char *path, int links);
 void wh_folder_destroy(struct wh_folder *folder);
 
 /*
- * Whether a path may name something beneath a folder: names that are not empty, with single slashes between them, none of
- * them "." or "..", and, unless `hidden`, none that begins with a dot. The empty path is the folder itself.
+ * Whether a path is plain: it has names that are not empty, with single slashes between them. No name is "." or "..",
+ * and, unless `hidden`, no name begins with a dot. The empty path is plain, and is the folder itself.
  */
 bool wh_path_is_plain(const char *path, bool hidden);
 
 /*
- * Opens a regular file or a folder for reading, and tells what it is. It never waits for the other end of a FIFO.
- * wants_folder: only a folder will do, else -ENOTDIR. The caller owns the descriptor.
+ * Opens a regular file or a folder for reading, and fills *st. It never waits for the other end of a FIFO. With
+ * wants_folder, a file is -ENOTDIR. The caller owns the descriptor.
  *
- * Returns the descriptor, or a negative errno: -ENOENT also for what is neither file nor folder, and for a path that is not
- * plain; -EXDEV a link leads out of the folder, or is absolute; -ELOOP links are not followed, or there are more than 40;
- * -EAGAIN a lease is on the file; -ECANCELED. In a fiber a disk that is slow keeps the fiber waiting, not its worker.
+ * Returns the descriptor, or a negative errno: -ENOENT also if the path is not plain, or names neither a file nor a
+ * folder; -EXDEV a link leads out of the folder, or is absolute; -ELOOP links are not followed, or there are more than
+ * 40; -EAGAIN a lease is on the file; -ECANCELED. In a fiber, a slow disk blocks the fiber and not its worker.
  */
 int wh_folder_open(struct wh_folder *folder, const char *path, bool wants_folder, struct stat *st);
 

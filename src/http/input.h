@@ -1,13 +1,13 @@
 /*
- * http/input.h: the bytes that a connection has read and not used.
+ * http/input.h: the bytes that a connection has read and not used. For the connection's fiber.
  *
  *      in:  | used | head of this request | body, later requests | free |
  *                  in_at                  body_at                in_end  in_size
  *
- * A connection that waits for a request has a small buffer: most requests fit. It takes a large one when they do not,
- * and gives that back when it waits again. Small buffers are cut from slabs, each at another distance from the beginning of
- * a page than its neighbours, as buffers at the same distance would compete for the same lines of a cache. A slab goes back
- * to the system when no connection uses it.
+ * A connection that waits for a request has a small buffer, because most requests fit. It takes a large buffer for a
+ * request that does not fit, and gives that back when it waits again. Small buffers are cut from slabs. Each lies at
+ * another distance from the beginning of its page than its neighbours, because buffers at the same distance would
+ * compete for the same lines of a cache. A slab goes back to the system when no connection uses it.
  */
 #ifndef WH_HTTP_INPUT_H
 #define WH_HTTP_INPUT_H
@@ -20,25 +20,25 @@ struct wh_worker;
 
 enum {
     WH_IN_SMALL = 2048 - 64,
-    WH_IN_SPARE = 4 * 1024, /* room that a large buffer has behind the largest head: for a body's bytes */
+    WH_IN_SPARE = 4 * 1024, /* room for bytes of the body, behind the largest head in a large buffer */
 };
 
 /* Gives the connection a small buffer, empty. False: no memory. */
 bool wh_input_begin(struct wh_connection *c);
 
-/* Gives back the connection's buffer; it has none then. */
+/* Gives back the connection's buffer. */
 void wh_input_end(struct wh_connection *c);
 
-/* The connection has used all bytes: its buffer is empty, and small. */
+/* The connection has used all bytes: empties its buffer, and replaces a large buffer by a small one. */
 void wh_input_clear(struct wh_connection *c);
 
 /*
- * Makes room for at least `bytes` (at most WH_IN_SPARE) behind in_end, in a large buffer if need be. The bytes from in_at on move
- * to its beginning. False: no memory.
+ * Makes room for at least `bytes` (at most WH_IN_SPARE) behind in_end, in a large buffer if necessary. The bytes from
+ * in_at on move to the beginning of the buffer. False: no memory.
  */
 bool wh_input_reserve(struct wh_connection *c, size_t bytes);
 
-/* Frees what a worker keeps. */
+/* Frees the slabs of a worker. No connection is left. */
 void wh_inputs_free(struct wh_worker *w);
 
 #endif

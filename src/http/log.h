@@ -1,10 +1,10 @@
 /*
- * http/log.h: the access log: collects lines, and has a fiber write them.
+ * http/log.h: the access log. Any thread adds lines; a fiber, the writer, writes them to the file.
  *
- * Adding a line never waits: it copies the line to a buffer under a short lock. While lines are there, the writer writes
- * them once a second, or as soon as a part of the buffer is full. It writes one buffer while lines go to the other. If
- * both are full, lines are dropped and counted; so are lines that the file did not take. A line of the log says how many
- * were dropped.
+ * Adding a line never waits: it copies the line to a buffer under a short lock. The writer writes the lines once a
+ * second, or as soon as a part of the buffer is full. It writes one buffer while new lines go to the other. If both are
+ * full, or the file does not take lines, these lines are dropped and counted. A line of the log says how many were
+ * dropped.
  */
 #ifndef WH_HTTP_LOG_H
 #define WH_HTTP_LOG_H
@@ -17,17 +17,17 @@
 
 struct wh_log;
 
-enum { WH_LOG_BUFFER = 256 * 1024 }; /* bytes of lines that wait, at most; as many are being written */
+enum { WH_LOG_BUFFER = 256 * 1024 }; /* bytes of each of the two buffers */
 
 /* 0, or -ENOMEM. */
 int wh_log_new(struct wh_log **out, int fd);
-/* Writes what is left (for some seconds at most, if the file does not take it), and frees the log. No writer runs. NULL does nothing. */
+/* Writes the lines that are left, for some seconds at most, and frees the log. No writer runs. NULL does nothing. */
 void wh_log_free(struct wh_log *log);
 
 /*
- * Starts the writer, as a fiber of the caller's scheduler: 0, or a negative errno. Each start that returned 0 needs its
- * stop; the first starts, and the last stops. A stop returns when the writer has written what was there and has ended,
- * also in a fiber that was cancelled. In a fiber only.
+ * The first wh_log_start starts the writer, as a fiber of the caller's scheduler. It returns 0, or a negative errno.
+ * Each start that returned 0 needs a wh_log_stop. The last stop returns when the writer has written all lines and has
+ * ended, also in a cancelled fiber. Call both in a fiber.
  */
 int wh_log_start(struct wh_log *log);
 void wh_log_stop(struct wh_log *log);

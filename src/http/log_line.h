@@ -3,7 +3,7 @@
  *
  *      127.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "GET /a?b HTTP/1.1" 200 2326
  *
- * A line is a line whatever a client sends: see wh_log_format.
+ * No client can break a line: see wh_log_format, a pure function for any thread.
  */
 #ifndef WH_HTTP_LOG_LINE_H
 #define WH_HTTP_LOG_LINE_H
@@ -18,18 +18,18 @@ struct wh_log_line {
     const struct sockaddr *peer; /* IPv4, IPv6 or UNIX; else the host is "-" */
     socklen_t peer_size;
     int64_t second;     /* of the date, since 1970 */
-    const char *method; /* NULL: the request was malformed, and is "-" */
+    const char *method; /* NULL: the request was malformed, and "-" is written */
     const char *path;
     const char *query; /* NULL: there is none */
     int version;       /* 10 or 11 */
     int status;
-    uint64_t bytes; /* of body; 0 is "-" */
+    uint64_t bytes; /* of body; "-" is written for 0 */
 };
 
 /*
- * Writes a line with its line end, without a zero byte. Of method, path and query a quote and a backslash are written
- * after a backslash, and other bytes than printable ASCII as \xHH. If they are too long for the line, they are cut, and
- * "..." follows. Returns the size.
+ * Writes a line with its line end, without a zero byte. In method, path and query, a backslash is put before each quote
+ * and backslash, and bytes that are not printable ASCII are written as \xHH. If they are too long for the line, they
+ * are cut, and "..." follows. Returns the size.
  */
 size_t wh_log_format(char out[WH_LOG_LINE], const struct wh_log_line *line);
 

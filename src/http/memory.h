@@ -16,13 +16,13 @@ char *wh_copy(const char *text);
 char *wh_copy_part(const char *text, size_t size);
 void wh_free(void *p);
 
-/* Whole pages, for buffers: the system has them again once they are freed. `bytes` is rounded up by both. */
+/* Whole pages, for buffers. wh_pages_free gives them back to the system. Both round `bytes` up. */
 void *wh_pages(size_t bytes);
 void wh_pages_free(void *p, size_t bytes);
 
 /*
- * For tests, in builds with WF_SEAM: the nth allocation from now on fails (1: the next one), by any thread; 0: none does.
- * Elsewhere it does nothing.
+ * For tests, in builds with WF_SEAM: the nth allocation from now on fails, in any thread (1: the next allocation; 0:
+ * none). In other builds it does nothing.
  */
 void wh_alloc_fail_at(unsigned nth);
 

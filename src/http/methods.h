@@ -1,6 +1,7 @@
 /*
  * http/methods.h: the methods of a table of routes. Each has a number, and is a bit in a set of methods. A set has a
- * string: the value of the field Allow.
+ * string: the value of the field Allow. Methods are added before the server serves; then any thread may call
+ * wh_methods_find and wh_methods_allow.
  */
 #ifndef WH_HTTP_METHODS_H
 #define WH_HTTP_METHODS_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WH_METHODS = 64 }; /* no number of a method, but the one behind the last */
+enum { WH_METHODS = 64 }; /* the most methods; as a number of a method: none */
 
 /* Numbers that every table has. Those of PATCH and of the other methods of RFC 9110 follow. */
 enum { WH_GET_NUMBER, WH_HEAD_NUMBER, WH_OPTIONS_NUMBER };
@@ -23,7 +24,7 @@ struct wh_methods {
         size_t size;
     } of[WH_METHODS];
     _Atomic(struct wh_allow *)
-        *allows; /* a list that only grows, while serving too. Apart, as searches have a const table */
+        *allows; /* a list that only grows, while serving too. A pointer, because searches have a const table */
 };
 
 /* 0, or -ENOMEM. `m` is all zero, and may be destroyed in any case. */
@@ -37,8 +38,8 @@ unsigned wh_methods_find(const struct wh_methods *m, const char *text, size_t si
 int wh_methods_add(struct wh_methods *m, const char *text, size_t size);
 
 /*
- * The string of a set: "GET, HEAD, OPTIONS". It lives as long as the table. A set's first call makes it, on any thread.
- * NULL: no memory.
+ * The string of a set: "GET, HEAD, OPTIONS". It lives as long as the table. The first call for a set makes its string,
+ * on any thread. NULL: no memory.
  */
 const char *wh_methods_allow(const struct wh_methods *m, uint64_t set);
 

@@ -1,5 +1,5 @@
 /*
- * http/options.h: reading structs of options that the caller may know in another version.
+ * http/options.h: reads structs of options whose version may differ between the caller and this library. Any thread.
  */
 #ifndef WH_HTTP_OPTIONS_H
 #define WH_HTTP_OPTIONS_H
@@ -9,12 +9,12 @@
 #include <weft/http.h>
 
 /*
- * Copies *theirs (NULL: all defaults) into *mine, of `known` bytes. Both begin with their size; 0 means `first`, that of the
- * first release. 0, or -EINVAL: an impossible size, or fields of a later version that ask for something.
+ * Copies *theirs (NULL: all defaults) into *mine, of `known` bytes. Both begin with their size; 0 means `first`, the
+ * size in the first release. Returns 0, or -EINVAL: the size is impossible, or a field of a later version is not 0.
  */
 int wh_options_read(void *mine, size_t known, const void *theirs, size_t first);
 
-/* The server's: with the defaults in place. 0, or -EINVAL: out of range. */
+/* Reads the server's options, and puts in the defaults. 0, or -EINVAL: an option is out of range. */
 int wh_http_opts_read(weft_http_opts *mine, const weft_http_opts *theirs);
 
 #endif

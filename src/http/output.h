@@ -1,6 +1,7 @@
 /*
  * http/output.h: the bytes of answers on their way out. They are collected in the connection's block, and written when
- * it is full, when the connection is about to wait, or when a handler asks.
+ * it is full, when the connection is about to wait, or when a handler flushes. For the connection's fiber; the flusher
+ * (flusher.h) calls wh_out_sent too.
  *
  * Failure: a negative errno, and the connection's has_failed is set: nothing more goes out.
  */
@@ -28,7 +29,7 @@ void wh_out_flush_whole(struct wh_connection *c);
 /* What was collected has been sent: counts the latencies of the answers in it. */
 void wh_out_sent(struct wh_connection *c);
 
-/* Makes room for `bytes`, at most WH_OUT_SIZE: writes what was collected if they do not fit behind it. */
+/* Makes room for `bytes`, at most WH_OUT_SIZE. If they do not fit, it first writes what was collected. */
 static inline int wh_out_reserve(struct wh_connection *c, size_t bytes)
 {
     return WH_OUT_SIZE - c->block->out_end >= bytes ? 0 : wh_out_flush_slow(c);
@@ -51,7 +52,7 @@ static inline char *wh_append(char *to, const void *bytes, size_t count)
     return to + count;
 }
 
-/* Collects bytes, or writes them beside what was collected if they are many. */
+/* Collects bytes; if they are many, writes them at once together with what was collected. */
 int wh_out_put_slow(struct wh_connection *c, const void *bytes, size_t count);
 
 static inline int wh_out_put(struct wh_connection *c, const void *bytes, size_t count)

@@ -1,13 +1,14 @@
 /*
  * http/parse.h: the strict parser of a request's head (RFC 9112, sections 2 to 6).
  *
- * It passes over the bytes once (and once more over the values of the six fields that it understands), allocates nothing
- * and changes nothing: what it finds are places in the buffer. What it accepts has one meaning for every server: framing
- * (how long the body is) is decided here and nowhere else. docs/decisions/0034 says what it accepts and why.
+ * It passes over the bytes once, and once more over the values of the six fields that it understands. It allocates
+ * nothing, does not change the bytes, and returns places in the buffer. What it accepts has one meaning for every
+ * server. Only this parser decides the framing (how long the body is). docs/decisions/0034 says what it accepts and
+ * why.
  *
- * A head may come in parts. The caller appends bytes to its buffer and calls again; a struct wh_head keeps where the
- * parser was, so that a client that sends one byte at a time costs one byte at a time. The answer does not depend on the
- * parts: it is that for all bytes at once.
+ * A head may come in parts. The caller appends bytes to its buffer and calls again. The struct wh_head, which is all
+ * the state, keeps where the parser was, so a client that sends one byte at a time costs one byte at a time. The result
+ * is the same as for all bytes at once.
  */
 #ifndef WH_HTTP_PARSE_H
 #define WH_HTTP_PARSE_H
@@ -22,8 +23,8 @@ struct wh_slice {
     uint32_t size;
 };
 
-/* A field: its name as it was sent, and its value without white space around it. The byte after each may be overwritten
- * (it is the colon, or white space or CR). */
+/* A field: its name as the client sent it, and its value without white space around it. The byte after each may be
+ * overwritten (it is the colon, or white space or CR). */
 struct wh_field {
     struct wh_slice name, value;
 };
@@ -58,11 +59,11 @@ struct wh_head {
     /* Between calls; private to parse.c. */
     uint32_t line;      /* where the line begins that is parsed next */
     uint32_t count;     /* fields so far; out: fields */
-    uint32_t passed;    /* where the last call stopped in a line, in a run of bytes of one class */
+    uint32_t passed;    /* where the last call stopped, if that was in a run of bytes of one class */
     uint32_t fields_at; /* where the first field line begins */
     uint8_t run;        /* that class; 0: parse the line from its beginning */
     uint8_t saw;        /* what the lines so far have said */
-    struct {            /* the head before: wh_head_go_on */
+    struct {            /* the previous head: see wh_head_go_on */
         uint32_t distance, fields_at, fields_size;
         uint8_t saw, minor;
     } before;
@@ -76,12 +77,12 @@ struct wh_head {
     bool has_dot;     /* the path has "/." somewhere: it may have dot segments */
     bool is_chunked;
     bool has_length;       /* Content-Length was sent: `length` */
-    bool keeps_alive;      /* by version and Connection */
+    bool keeps_alive;      /* the connection is kept, as version and Connection say */
     bool says_keep_alive;  /* Connection: keep-alive was sent */
     bool expects_continue; /* Expect: 100-continue, of an HTTP/1.1 request */
     bool has_upgrade;      /* Connection: upgrade and an Upgrade field, of an HTTP/1.1 request */
     struct wh_slice method_text, target;
-    struct wh_slice path;  /* size 0: an absolute form without one ("/"; of OPTIONS: "*"), or an authority form */
+    struct wh_slice path;  /* size 0: an absolute form without a path ("/"; for OPTIONS: "*"), or an authority form */
     struct wh_slice query; /* without '?' */
     struct wh_slice host;  /* the authority of the target, or else the value of Host; size 0: none */
     uint64_t length;
@@ -100,9 +101,10 @@ static inline void wh_head_begin(struct wh_head *head)
 }
 
 /*
- * The same for a head that follows another one in the same buffer, `distance` bytes behind its beginning. That one was
- * parsed by this struct wh_head and accepted; in its bytes nothing has changed since but that some have become zero. If its
- * fields come again byte for byte, which is usual in a batch of requests, they are not parsed again.
+ * The same for a head that follows another one in the same buffer, `distance` bytes behind its beginning. This struct
+ * wh_head has parsed and accepted the previous head. Since then, nothing has changed in its bytes, except that some
+ * have become zero. If the new fields equal the previous ones byte for byte, which is usual in a batch of requests,
+ * they are not parsed again.
  */
 static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
 {
@@ -117,7 +119,7 @@ static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
     head->before.minor = head->minor;
     head->line = 0;
     head->run = head->saw = 0;
-    head->has_query = head->has_percent = head->has_dot = false; /* what the fields have said stays for a while */
+    head->has_query = head->has_percent = head->has_dot = false; /* the results of the fields stay for now */
 }
 
 /*

@@ -1,5 +1,6 @@
 /*
  * http/pattern.h: reads the patterns of routes: "METHOD /path/{name}/{rest...}". http/route.h says which are malformed.
+ * Pure functions, for any thread.
  */
 #ifndef WH_HTTP_PATTERN_H
 #define WH_HTTP_PATTERN_H
@@ -16,7 +17,7 @@ struct wh_segment {
     size_t size;
 };
 
-/* Where the path of a pattern begins, behind its first slash; NULL: malformed before that. *method_size: 0 for all methods. */
+/* The path of a pattern, behind its first slash; NULL: malformed before that. *method_size: 0 for all methods. */
 const char *wh_pattern_path(const char *pattern, size_t *method_size);
 
 /* Reads the segment at *at, and moves *at behind it and its slash. False: it is malformed. */

@@ -1,5 +1,5 @@
 /*
- * http/reply.h: parts of an answer, for the files that write bodies of their own.
+ * http/reply.h: parts of an answer, for the files that write bodies themselves. For the fiber of the exchange.
  */
 #ifndef WH_HTTP_REPLY_H
 #define WH_HTTP_REPLY_H
@@ -8,10 +8,10 @@
 
 #include "http/exchange.h"
 
-/* Begins a part of the body of `count` bytes (a chunk, if the body goes out in chunks), which the caller then puts by
- * wh_out_put. As weft_http_write; 1: the body is not sent, so put nothing. */
+/* Begins a part of the body (a chunk, if the body goes out in chunks). The caller then puts `count` bytes by
+ * wh_out_put. Returns as weft_http_write; 1: the body is not sent, so put nothing. */
 int wh_part_begin(weft_exchange *x, size_t count);
-/* Ends it. */
+/* Ends the part. */
 int wh_part_end(weft_exchange *x, size_t count);
 
 #endif

@@ -1,17 +1,15 @@
 /*
- * http/route.h: the table of routes: patterns in, the handler of a request out. It is built before the server serves and
- * then only read, so any worker may look.
+ * http/route.h: the table of routes, which finds the handler of a request. The table is built before the server serves.
+ * Then it is only read, so any worker may search it.
  *
- * Patterns are text that was decoded: a '%' in one is malformed. So are an empty segment that is not the last one, the
+ * Patterns are decoded text, so '%' is malformed in a pattern. So are an empty segment before the last one, the
  * segments "." and "..", control characters, '?', '#', and braces that are not around a whole segment. The name of a
- * parameter begins with a letter or '_', and goes on with these and digits. The last segment may be empty: "/a" and "/a/"
- * are different paths.
+ * parameter has letters, digits and '_', and begins with no digit. The last segment may be empty: "/a" and "/a/" are
+ * different paths.
  *
- * Which route a request gets. Among the patterns that have the path, the more specific ones come first: at the first
- * segment in which two patterns differ, a literal goes before a {name}, and a {name} before a {rest...}. The first of
- * these patterns with the method has the request. At the same pattern, a route of the method itself goes before a GET
- * route that answers HEAD, and that before a route of all methods. So with "GET /notes/new" and "POST /notes/{id}" a
- * POST of /notes/new gets the second. A 405 lists the methods of all patterns that have the path.
+ * A search orders the patterns that match the path: at the first segment in which two patterns differ, a literal goes
+ * before {name}, and {name} before {rest...}. It takes the first pattern that has the method. Within a pattern, a route
+ * of the method goes before a GET route that answers HEAD, and that before a route of all methods. See wh_routes_find.
  */
 #ifndef WH_HTTP_ROUTE_H
 #define WH_HTTP_ROUTE_H
@@ -50,31 +48,32 @@ void wh_routes_free(struct wh_routes *r);
 int wh_routes_add(struct wh_routes *r, const char *pattern, weft_handler *fn, void *arg);
 
 /*
- * The quick search: finds the route of a path that is the literal text of a pattern, and of a method that this pattern has.
- * Nothing else goes before such a route. `method` is an enum wh_method; the path is not decoded, has no '%', and
- * begins with a slash. False: wh_routes_find must say.
+ * The quick search: finds the route if the path is the literal text of a pattern that has the method. No other route
+ * goes before such a route. `method` is an enum wh_method; the path is not decoded, has no '%', and begins with a
+ * slash. False: call wh_routes_find.
  */
 bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const char *path, size_t path_size,
                             struct wh_match *out);
 
 /*
- * Finds the route of a path (not decoded, without query) and a method. `room` has at least `path_size + 1 + WH_PARAMS` bytes,
- * apart from the path: decoded values are written there. `has_percent` says whether the path has a '%'. An empty path
- * counts as "/". The path "*" has all methods of the table, and only the automatic answer of OPTIONS.
+ * Finds the route of a path (not decoded, without query) and a method. With "GET /notes/new" and "POST /notes/{id}", a
+ * POST of /notes/new gets the second route. `room` has at least `path_size + 1 + WH_PARAMS` bytes and does not overlap
+ * the path: decoded values are written there. `has_percent` says whether the path has a '%'. An empty path counts as
+ * "/". The path "*" has all methods of the table, and OPTIONS gets the automatic answer.
  *
- * Returns 200: out->fn is set (or out->is_options); 404; 405: out->allow is set; 501: no route of the table has the method,
- * and it is none of RFC 9110, nor PATCH; 400: a malformed %, %00, a dot segment, or a %2F in what {rest...} stands for;
- * 500: no memory for `allow`.
+ * Returns 200: out->fn is set (or out->is_options); 404; 405: out->allow has the methods of all patterns that match the
+ * path; 501: no route of the table takes the method, and it is neither PATCH nor a method of RFC 9110; 400: a malformed
+ * %, %00, a dot segment, or a %2F in the part that {rest...} matches, where it would look like a slash; 500: no memory
+ * for `allow`.
  *
- * The value of a {rest...} is a string in which a %2F would look like a slash, so that one is refused. It may have empty
- * segments, and so may begin with a slash ("/static//etc" gives "/etc").
+ * The value of {rest...} may have empty segments, so it may begin with a slash ("/static//etc" gives "/etc").
  */
 int wh_routes_find(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
                    size_t path_size, bool has_percent, char *room, struct wh_match *out);
 
 /*
- * The value of Allow for a request whose handler has refused its method: the other methods that routes of the path have.
- * It may be empty. The arguments are those of wh_routes_find. NULL: no memory.
+ * The value of Allow for a request whose handler has refused the method: the other methods of the routes that match the
+ * path. It may be empty. The arguments are those of wh_routes_find. NULL: no memory.
  */
 const char *wh_routes_others(const struct wh_routes *r, const char *method, size_t method_size, const char *path,
                              size_t path_size, bool has_percent, char *room);

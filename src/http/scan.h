@@ -1,9 +1,9 @@
 /*
- * http/scan.h: wide scanning: the end of a run of bytes of one class, 16 bytes at a time with SSE2 (8 without), and the
- * table for the rest. Each function returns the first byte from p on that is not of its class, or `end`. It reads no
- * byte at or behind `end`.
+ * http/scan.h: wide scanning. Each wh_..._end function finds the end of a run of bytes of one class: it returns the
+ * first byte from p on that is not of the class, or `end`. It reads no byte at or behind `end`.
  *
- * Only runs that are long in real requests are here: names, values, paths and queries.
+ * With SSE2 the functions look at 16 bytes at a time, without it wh_value_end looks at 8. The table of field.h does the
+ * rest. Only runs that are long in real requests are here: names, values, paths and queries. Pure functions.
  */
 #ifndef WH_HTTP_SCAN_H
 #define WH_HTTP_SCAN_H
@@ -16,7 +16,7 @@
 
 #include "http/field.h"
 
-/* What a path was found to have. */
+/* What a scan has found in a path. */
 struct wh_path_marks {
     bool has_percent; /* a '%' */
     bool has_dot;     /* a '.' behind a '/' */
@@ -51,7 +51,7 @@ static inline __m128i wh_query_stops(__m128i bytes)
     return _mm_or_si128(unseen, _mm_or_si128(quote_hash, less_greater));
 }
 
-/* A bit for each byte that is no letter, digit or '-'. Other bytes of names are left to the table. */
+/* A bit for each byte that is no letter, digit or '-'. The table checks the other bytes that names may have. */
 static inline unsigned wh_name_stops(__m128i bytes)
 {
     __m128i letter = _mm_sub_epi8(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
@@ -69,7 +69,7 @@ static inline unsigned wh_digits(__m128i bytes)
     return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(number, _mm_set1_epi8(9)), number));
 }
 
-/* A bit for each byte that is no letter, digit, '-' or '.'. Other bytes of hosts are left to the table. */
+/* A bit for each byte that is no letter, digit, '-' or '.'. The table checks the other bytes that hosts may have. */
 static inline unsigned wh_host_stops(__m128i bytes)
 {
     return wh_name_stops(bytes) & ~(unsigned)_mm_movemask_epi8(wh_equals(bytes, '.'));
@@ -85,13 +85,13 @@ static inline unsigned wh_path_stops(__m128i bytes)
 
 enum { WH_WORD = 8 };
 
-/* A byte with its upper bit set for each byte of the word that is less than n, which is at most 0x80. */
+/* Sets the upper bit of each byte of the result whose byte in `word` is less than n. n is at most 0x80. */
 static inline uint64_t wh_bytes_below(uint64_t word, unsigned n)
 {
     return (word - ~0ull / 255 * n) & ~word & ~0ull / 255 * 128;
 }
 
-/* True if a word may have a byte that ends a value. It may be wrong by saying true (a TAB does). */
+/* True if a word may have a byte that ends a value. It is also true for some words that have none (with a TAB). */
 static inline bool wh_word_may_stop(uint64_t word)
 {
     return wh_bytes_below(word, 0x20) || wh_bytes_below(word ^ ~0ull / 255 * 0x7f, 1);
@@ -142,7 +142,7 @@ static inline const char *wh_query_end(const char *p, const char *end)
     return wh_skip(p, end, WH_QUERY_BYTE);
 }
 
-/* The byte before p is readable too. Sets marks of what it has passed, and leaves the others as they were. */
+/* The byte before p must be readable. Sets the marks of the bytes that it has passed, and clears none. */
 static inline const char *wh_path_end(const char *p, const char *end, struct wh_path_marks *marks)
 {
 #ifdef __SSE2__

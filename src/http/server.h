@@ -4,14 +4,16 @@
  * All connections of a server run on one scheduler. What a worker's connections share is in struct wh_worker: only fibers
  * of that worker touch it, and none of them moves to another worker, so it needs no lock.
  *
- * Stopping. Each call of weft_http_serve (struct wh_serving) stops by itself: its weft_serve accepts no more, and says so
- * (weft_serve_opts.ending). That sets is_stopping, then looks at the phase of each of its connections. A connection sets its
- * phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so one of the two sees the other's store: an
- * idle connection either ends by itself or is woken. Each weft_serve runs in a fiber of its own, which weft_http_stop cancels:
- * the cancel ends it whether it has begun to accept or not, and leaves the caller's fiber and listener alone.
+ * Stopping. Each call of weft_http_serve (struct wh_serving) stops separately. When its weft_serve accepts no more, it
+ * calls weft_serve_opts.ending. That sets is_stopping, then looks at the phase of each of its connections. A connection
+ * sets its phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so at least one of them sees the
+ * other's store: an idle connection either ends by itself or is woken. Each weft_serve runs in a fiber of its own, and
+ * weft_http_stop cancels that fiber: this works before and after it begins to accept, and does not touch the caller's
+ * fiber.
  *
- * Starting. The calls of weft_http_serve share the flushers and the log's writer. The first call at a time starts these, and
- * the last one ends them, under the lock `life`: a call that begins meanwhile waits, and then starts them again.
+ * Starting. Calls of weft_http_serve at the same time share the flushers and the log's writer. Under the lock `life`,
+ * the first of these calls starts them and the last ends them. A call that begins meanwhile waits, and then starts them
+ * again.
  */
 #ifndef WH_HTTP_SERVER_H
 #define WH_HTTP_SERVER_H
@@ -36,7 +38,7 @@ struct wh_log;
 /* A counter that its worker alone increments, and any thread reads. */
 typedef _Atomic uint64_t wh_count;
 
-/* Release: a reader that sees an end has seen its beginning too. */
+/* Release: a reader that sees the count of an end also sees the count of its beginning. */
 static inline void wh_count_add(wh_count *c, uint64_t n)
 {
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_release);
@@ -51,26 +53,26 @@ enum {
     WH_DATE_FIELD = sizeof "Date: \r\n" - 1 + WH_DATE_SIZE,
     WH_TYPE_KEPT = 48,
     /*
-     * One in so many reads of a body, and writes, has a deadline, and so may let other fibers run. Reads for a request have
-     * one anyway, and begin the count anew: small answers never reach it.
+     * Only one in WH_TRIES writes, and reads of a body, has a deadline, and so may let other fibers run. The read that
+     * waits for a request always has a deadline, and resets the count. So small answers never reach it.
      */
     WH_TRIES = 16,
 };
 
-/* What the connections of one worker share. owner: that worker; the counts are read by others. */
+/* What the connections of one worker share. owner: that worker; any thread reads the counts. */
 struct wh_worker {
     struct wh_block *spare; /* blocks that no connection uses */
     unsigned spares;
-    struct wh_slab *slabs;              /* of small buffers, some of which are free: input.h */
+    struct wh_slab *slabs;              /* slabs that have free small buffers: input.h */
     int64_t second;                     /* the time of `date` */
-    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end: what stands before a date most times */
+    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end, which mostly stand before the date */
     char date[WH_DATE_FIELD];           /* the whole field */
     char type[WH_TYPE_KEPT];            /* the last content type that was checked; "": none */
     char type_field[WH_TYPE_KEPT + 16]; /* as a field */
     uint32_t type_field_size;
     struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
-    struct wh_connection *stuck;     /* of these, those whose clients did not take all */
-    weft_fiber *flusher;             /* sends these once a handler waits; NULL: it does not run */
+    struct wh_connection *stuck;     /* connections like these whose clients did not take all */
+    weft_fiber *flusher;             /* sends the answers once a handler waits; NULL: it does not run */
     weft_fiber *flusher_to_join;     /* guarded by: the server's lock `life` */
     bool flusher_is_awake;
     unsigned tries; /* calls without a deadline since the last one with one: see WH_TRIES */
@@ -83,14 +85,14 @@ struct wh_layer {
     void *arg;
 };
 
-/* What is freed with the server. */
+/* An object that is freed with the server. */
 struct wh_owned {
     struct wh_owned *next;
     void (*destroy)(void *arg);
     void *arg;
 };
 
-/* A call of weft_http_serve. It lies in the heap, as its fiber may be on a shared stack, and outlives its connections. */
+/* A call of weft_http_serve. It outlives its connections. It lies in the heap: its fiber may be on a shared stack. */
 struct wh_serving {
     weft_http *h;            /* const */
     struct wh_serving *next; /* guarded by: h->lock */
@@ -130,20 +132,20 @@ struct weft_http {
     unsigned threads;          /* of the scheduler: workers that are used. const while there are users */
 };
 
-/* Has destroy(arg) called when the server is freed: 0, or -ENOMEM. */
+/* The server calls destroy(arg) when it is freed. Returns 0, or -ENOMEM. */
 int wh_server_own(weft_http *h, void (*destroy)(void *arg), void *arg);
 
-/* Whether routes, middleware and the rest can be changed. */
+/* Whether a call of weft_http_serve is under way: then routes, middleware and the log must not change. */
 bool wh_server_is_serving(weft_http *h);
 
-/* Adds and removes a connection: from then until then weft_http_stop sees it. */
+/* Adds and removes a connection. A stop sees it in between. */
 void wh_server_add(weft_http *h, struct wh_connection *c);
 void wh_server_remove(weft_http *h, struct wh_connection *c);
 
-/* Joins a fiber that will end, also in a cancelled fiber. */
+/* Joins a fiber that will end. It waits also if the calling fiber is cancelled. */
 void wh_join(weft_fiber *f);
 
-/* Takes a lock that is held for moments, in a cancelled fiber too. */
+/* Takes a lock that is only held for moments. It works in a cancelled fiber too. */
 static inline void wh_lock(weft_mutex *m)
 {
     while (weft_mutex_lock(m, WEFT_NOW) != 0)

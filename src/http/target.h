@@ -1,5 +1,6 @@
 /*
- * http/target.h: the forms of a request's target (RFC 9112, section 3.2), and hosts. A part of the parser.
+ * http/target.h: the forms of a request's target (RFC 9112, section 3.2), and hosts. A part of the parser: pure
+ * functions.
  */
 #ifndef WH_HTTP_TARGET_H
 #define WH_HTTP_TARGET_H
@@ -15,7 +16,7 @@ static inline struct wh_slice wh_slice_of(const char *bytes, const char *from, c
 bool wh_is_host(const char *p, const char *end, int *port);
 
 /* Finds the parts of a target from p to `end` that is not in origin form; its path ends at path_end. Returns 1; -400 if it
- * is malformed, or has not the form that the method needs; or -421 if its scheme is https, on a connection that is not
+ * is malformed, or its form does not fit the method; or -421 if its scheme is https, because the connection is not
  * secured (RFC 9110, 7.4). */
 int wh_split_other_form(struct wh_head *head, const char *bytes, const char *p, const char *path_end, const char *end);
 

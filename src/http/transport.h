@@ -1,6 +1,6 @@
 /*
- * http/transport.h: the bytes of a connection. Every read and write of the server passes here, so another transport
- * (TLS) takes this place alone.
+ * http/transport.h: the bytes of a connection. All its reads and writes go through these calls, so another transport
+ * (TLS) only has to replace this file. For the connection's fiber; the flusher calls wh_send with WEFT_NOW.
  */
 #ifndef WH_HTTP_TRANSPORT_H
 #define WH_HTTP_TRANSPORT_H
@@ -13,14 +13,15 @@
 
 struct wh_connection;
 
-/* Waits for bytes: how many came, 0 at the end, or a negative errno. */
+/* Waits for bytes. Returns how many came, 0 at the end, or a negative errno. */
 ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_time deadline);
 
-/* Waits until a read has bytes, the end or an error: a positive number, or a negative errno. Little lies on the stack meanwhile. */
+/* Waits until a read has bytes, the end or an error. Returns a positive number, or a negative errno. It needs little
+ * stack while it waits. */
 int wh_wait(struct wh_connection *c, weft_time deadline);
 
-/* Writes what the client takes, and waits only if that is nothing: how much, or a negative errno. With WEFT_NOW it never
- * waits (-EAGAIN). flags: those of send(2), MSG_MORE. */
+/* Writes as much as the client takes, and waits only if the client takes nothing. Returns how much, or a negative
+ * errno. With WEFT_NOW it never waits (-EAGAIN). flags: as for send(2), MSG_MORE. */
 ptrdiff_t wh_send(struct wh_connection *c, const void *bytes, size_t count, int flags, weft_time deadline);
 ptrdiff_t wh_send_parts(struct wh_connection *c, const struct iovec *parts, int count, weft_time deadline);
 ptrdiff_t wh_send_file(struct wh_connection *c, int file, off_t *offset, size_t bytes, weft_time deadline);
@@ -28,7 +29,7 @@ ptrdiff_t wh_send_file(struct wh_connection *c, int file, off_t *offset, size_t 
 /* Ends the sending half. */
 void wh_send_end(struct wh_connection *c);
 
-/* The close that follows resets the connection, so that nobody takes what was sent for all of it. */
+/* Makes the close reset the connection, so that the client does not take a cut answer for a complete one. */
 void wh_reset_at_close(struct wh_connection *c);
 
 #endif
