@@ -25,7 +25,7 @@ struct wh_address {
 
 struct wh_addresses {
     weft_mutex lock;
-    uint64_t seed; /* const: clients do not choose which addresses share a list */
+    uint64_t seed; /* const, random: so clients cannot choose addresses that share a list */
     struct wh_address *lists[LISTS];
 };
 
@@ -42,7 +42,7 @@ void wh_addresses_free(struct wh_addresses *all)
     wh_free(all);
 }
 
-/* The address itself, or the network part of an IPv6 one. An IPv4 address in IPv6's form counts as IPv4. */
+/* The IPv4 address, or the network part of the IPv6 address. An IPv4 address in IPv6's form counts as IPv4. */
 static bool key_of(const struct sockaddr *from, socklen_t size, uint64_t *key, bool *is_six)
 {
     *key = 0;

@@ -10,7 +10,7 @@
 
 enum { MOST_SPARE = 64 }; /* blocks that a worker keeps */
 
-/* The struct with its fields, rounded up: the output begins behind it. */
+/* Bytes of the struct and its fields, rounded up: the output begins behind them. */
 static size_t head_size(const weft_http *h)
 {
     size_t size = sizeof(struct wh_block) + h->o.head_fields * sizeof(struct wh_field);

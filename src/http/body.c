@@ -2,11 +2,11 @@
  * http/body.c: reading the body of a request.
  *
  * Bytes that came with the head lie behind it in the connection's buffer, and are used first. Then a sized body is read
- * straight into the handler's buffer, never past its end. A chunked one is read into the connection's buffer behind the
- * head, where its frame is taken off.
+ * directly into the handler's buffer, and never past the end of the body. A chunked body is read into the connection's
+ * buffer behind the head, and decoded there.
  *
- * Time. The client has GRACE, and one second more for each body_rate bytes. Only the time that reads wait for the client
- * counts: a handler may take as long as it likes between two reads.
+ * Time. The client has GRACE, and one second more for each body_rate bytes. Only the time in which reads wait for the
+ * client counts: a handler may take any time between two reads.
  */
 #include "http/body.h"
 
@@ -44,7 +44,7 @@ static ptrdiff_t fail(weft_exchange *x, int error)
     return error;
 }
 
-/* Until when the client has to send something. */
+/* The deadline for the client to send something. */
 static weft_time patience_end(const weft_exchange *x)
 {
     uint64_t rate = x->c->h->o.body_rate, seconds = x->body_read / rate;
@@ -54,7 +54,7 @@ static weft_time patience_end(const weft_exchange *x)
     return weft_in(all - x->body_waited);
 }
 
-/* What was collected goes out first: the client may be waiting for it. Only what follows counts as the client's time. */
+/* First sends what was collected, because the client may be waiting for it. Only then the client's time begins. */
 static ptrdiff_t receive_patiently(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline)
 {
     int rc = wh_out_flush(x->c);
@@ -87,7 +87,7 @@ static ptrdiff_t receive(weft_exchange *x, void *buffer, size_t bytes, weft_time
     return fail(x, (int)n);
 }
 
-/* Bytes that have come and may be of the body. */
+/* The number of bytes behind the head that have come: they may belong to the body. */
 static size_t in_buffer(const struct wh_connection *c)
 {
     return c->in_end - c->body_at;
@@ -118,7 +118,7 @@ static ptrdiff_t read_sized(weft_exchange *x, char *buffer, size_t bytes, weft_t
     return took(x, (size_t)n);
 }
 
-/* Reads more of a chunked body into the buffer, where it is empty behind the head. */
+/* Reads more of a chunked body into the buffer, which is empty behind the head. */
 static ptrdiff_t fill_buffer(weft_exchange *x, weft_time deadline)
 {
     struct wh_connection *c = x->c;
@@ -162,7 +162,7 @@ static ptrdiff_t read_chunked(weft_exchange *x, char *buffer, size_t bytes, weft
     }
 }
 
-/* The client has waited with its body for this. */
+/* Sends 100 Continue, for which the client has waited with its body. */
 static int say_continue(weft_exchange *x)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -189,7 +189,7 @@ ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, weft_time
     return x->body == WH_SIZED ? read_sized(x, buffer, bytes, deadline) : read_chunked(x, buffer, bytes, deadline);
 }
 
-/* Where the body goes as its length becomes known: twice as much each time. */
+/* Makes more room for a body whose length is not known: twice as much each time. */
 static char *grow(weft_exchange *x, char *body, size_t size, size_t *room)
 {
     size_t more = *room < 2048 ? 4096 : *room * 2;

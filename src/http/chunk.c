@@ -1,6 +1,6 @@
 /*
- * http/chunk.c: the strict decoder of a chunked body, as a machine that takes one byte of the frame at a time. Data is
- * passed over as a whole. See chunk.h for what it refuses.
+ * http/chunk.c: the strict decoder of a chunked body, as a state machine that takes one byte of the frame at a time. It
+ * skips data as a whole. See chunk.h for what it refuses.
  *
  *      SIZE ─;─▶ extension ─CR─▶ SIZE_LF ──▶ DATA ──▶ DATA_CR ─▶ DATA_LF ─▶ SIZE
  *        └──────────CR──────────────▲ └─size 0─▶ LINE ─▶ NAME ─:─▶ VALUE ─CR─▶ VALUE_LF ─▶ LINE ─CR─▶ END_LF
@@ -36,7 +36,7 @@ enum state {
 
 enum { DIGITS_MOST = 16 };
 
-/* Names that a trailer must not have: they say how long the message is, or where it goes. */
+/* Names that a trailer must not have: these fields say how long the message is, or where it goes. */
 static const char refused_names[][18] = {"content-length", "transfer-encoding", "host"};
 
 enum { REFUSED_NAMES = sizeof refused_names / sizeof refused_names[0], ALL_REFUSED = (1 << REFUSED_NAMES) - 1 };
@@ -57,7 +57,7 @@ static enum state take_size(struct wh_chunks *c, char byte)
     return byte == '\r' ? SIZE_LF : byte == ';' ? EXT_NAME_BEGIN : REFUSED;
 }
 
-/* Where an extension may end. */
+/* The byte after an extension's name or value. */
 static enum state take_ext_end(char byte)
 {
     return byte == '\r' ? SIZE_LF : byte == ';' ? EXT_NAME_BEGIN : REFUSED;
@@ -83,7 +83,7 @@ static enum state take_extension(enum state state, char byte)
     }
 }
 
-/* The line feed behind a size: data, or the trailer, is next. */
+/* The line feed behind a size. Data is next; after size 0, the trailer. */
 static enum state take_size_end(struct wh_chunks *c, char byte)
 {
     if (byte != '\n')
@@ -93,7 +93,7 @@ static enum state take_size_end(struct wh_chunks *c, char byte)
     return c->left ? DATA : LINE;
 }
 
-/* Keeps the names that the byte goes on with. */
+/* Keeps the bits of the refused names that have this byte next. */
 static void match_name(struct wh_chunks *c, char byte)
 {
     if (byte >= 'A' && byte <= 'Z')
@@ -106,7 +106,7 @@ static void match_name(struct wh_chunks *c, char byte)
         c->name_size++;
 }
 
-/* True if the name that ends here is one of those refused: it is then as long as that. */
+/* True if the name that ends here is a refused name: it begins like that name, and is as long. */
 static bool is_refused_name(const struct wh_chunks *c)
 {
     for (unsigned i = 0; i < REFUSED_NAMES; i++) {
@@ -140,7 +140,7 @@ static enum state take_trailer(struct wh_chunks *c, enum state state, char byte)
     return wh_is(byte, WH_TOKEN) ? NAME : REFUSED;
 }
 
-/* One byte of the frame, against the limits and the grammar. */
+/* Takes one byte of the frame: checks the limits and the grammar. */
 static enum state take_byte(struct wh_chunks *c, char byte)
 {
     enum state state = c->state;
@@ -160,7 +160,7 @@ static enum state take_byte(struct wh_chunks *c, char byte)
     return take_trailer(c, state, byte);
 }
 
-/* As much of the chunk's data as there is. */
+/* Takes as much of the chunk's data as there is. */
 static size_t take_data(struct wh_chunks *c, size_t size, size_t room)
 {
     size_t n = size < room ? size : room;

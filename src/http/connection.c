@@ -1,8 +1,8 @@
 /*
  * http/connection.c: see connection.h. The loop of a connection, phase by phase.
  *
- * Waits are made in small frames and with buffers in the heap: on a shared stack all that lies on the stack during a wait
- * is copied.
+ * Functions that wait have small frames, and buffers lie in the heap: everything on a shared stack is copied when its
+ * fiber waits.
  */
 #include "http/connection.h"
 
@@ -23,13 +23,13 @@
 #include "http/server.h"
 #include "http/transport.h"
 
-#define RARE __attribute__((noinline)) /* its locals are not to lie in the frame of the loop while that waits */
+#define RARE __attribute__((noinline)) /* so that the frame of the loop, which waits, does not have its locals */
 
-#define GIVE_BACK WEFT_SEC         /* idle for so long, a connection gives back its block and its stack's pages */
+#define GIVE_BACK WEFT_SEC         /* after so long an idle connection gives back its buffer and its stack's pages */
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
-#define MORE 512                   /* bytes that a read for the rest of a head has room for, at least */
+#define MORE 512                   /* the least room in bytes of a read for the rest of a head */
 #define LARGE_ANSWER (8u << 10)    /* bytes of body; less fits into the first window of a client */
-#define LINGER_MOST (16u << 20)    /* bytes that are thrown away meanwhile */
+#define LINGER_MOST (16u << 20)    /* the most bytes that are discarded meanwhile */
 #define MOST_REFUSALS 64           /* clients above max_per_address that may linger at a time */
 
 static weft_time later(weft_time t, weft_span d)
@@ -64,7 +64,7 @@ static weft_span quick_time(const struct wh_connection *c)
     return c->h->o.idle_time < GIVE_BACK ? c->h->o.idle_time : GIVE_BACK;
 }
 
-/* Gives back the buffer and the pages of the stack: the first bytes come into the connection itself. Returns the deadline. */
+/* Gives back the buffer and the pages of the stack. The next bytes come to `first`. Returns the deadline. */
 static RARE weft_time shrink(struct wh_connection *c)
 {
     wh_input_end(c);
@@ -73,7 +73,7 @@ static RARE weft_time shrink(struct wh_connection *c)
     return weft_in(c->h->o.idle_time - quick_time(c));
 }
 
-/* Takes a buffer again, with the `n` bytes that have come: n, or -ENOMEM. */
+/* Takes a buffer again, and copies the `n` bytes that have come to it. Returns n, or -ENOMEM. */
 static RARE ptrdiff_t unshrink(struct wh_connection *c, ptrdiff_t n)
 {
     wh_count_add(&c->w->idle_ended, 1);
@@ -85,7 +85,7 @@ static RARE ptrdiff_t unshrink(struct wh_connection *c, ptrdiff_t n)
     return n;
 }
 
-/* On a private stack: the connection keeps its buffer for a second, as its next request mostly comes soon. */
+/* On a private stack, the connection keeps its buffer for a second, because its next request mostly comes soon. */
 static ptrdiff_t wait_on_private(struct wh_connection *c, weft_time since)
 {
     weft_time deadline = later(since, quick_time(c));
@@ -98,8 +98,8 @@ static ptrdiff_t wait_on_private(struct wh_connection *c, weft_time since)
 }
 
 /*
- * Clears the stack below the caller's frame. What earlier calls have left there gets into holes of the frames that wait, and
- * makes the copies of connections on a shared stack differ where they need not: they take less memory if they are alike.
+ * Clears the stack below the caller's frame. Bytes that earlier calls have left there would be in the holes of the frames
+ * that wait. The copies of connections on a shared stack take less memory if they are alike.
  */
 static RARE void clear_below(void)
 {
@@ -109,8 +109,8 @@ static RARE void clear_below(void)
 }
 
 /*
- * On a shared stack: what lies on the stack during the wait is copied, and so are the bytes of the call that waits. So the
- * connection waits in the call that leaves least there, and has no buffer meanwhile (docs/decisions/0029).
+ * On a shared stack, everything on the stack is copied for the wait. So the connection waits in the call that has least
+ * on the stack, and without a buffer (docs/decisions/0029).
  */
 static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
 {
@@ -129,7 +129,7 @@ static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
     return n;
 }
 
-/* Waits for the first bytes of a request, or only looks: how many came, 0 at the end, or a negative errno. */
+/* Waits for the first bytes of a request, or only looks. Returns how many came, 0 at the end, or a negative errno. */
 static ptrdiff_t wait_for_request(struct wh_connection *c, bool only_looks)
 {
     weft_time since = c->block->sent;
@@ -147,8 +147,8 @@ static ptrdiff_t wait_for_request(struct wh_connection *c, bool only_looks)
 }
 
 /*
- * IDLE: until bytes of a request are there. False: none will come. When serving ends, a request that has come already is
- * still answered.
+ * IDLE: waits until bytes of a request have come. False: none will come. When serving ends, it still takes a request
+ * that has already come.
  */
 static bool idle(struct wh_connection *c)
 {
@@ -164,7 +164,7 @@ static bool idle(struct wh_connection *c)
 
 /* HEAD */
 
-/* The rest of a batch may be there already: then the answers to its first part wait for the others. Else they go out. */
+/* If the rest of a batch has already come, the answers to its first part wait for the others. Else they go out now. */
 static RARE int receive_more(struct wh_connection *c, weft_time deadline)
 {
     bool has_room = wh_input_reserve(c, MORE);
@@ -185,7 +185,7 @@ static RARE int receive_more(struct wh_connection *c, weft_time deadline)
     return (int)n;
 }
 
-/* The bytes of the head; minus the status of the refusal; 0: the connection ends without one. */
+/* Returns the bytes of the head; minus the status of a refusal; 0: the connection ends without an answer. */
 static int read_head(struct wh_connection *c)
 {
     struct wh_block *b = c->block;
@@ -228,7 +228,7 @@ static void count_end(struct wh_connection *c, const weft_exchange *x)
         wh_count_add(&c->w->streams_ended, 1);
 }
 
-/* A head that was refused has no strings. It is answered, and the connection ends. */
+/* Answers a head that was refused. Such an exchange has no strings. The connection then ends. */
 static RARE void refuse_head(struct wh_connection *c, int status)
 {
     weft_exchange *x = &c->block->x;
@@ -288,13 +288,13 @@ static enum fate answer(struct wh_connection *c, int head_size)
 
 /* LINGER */
 
-/* Throws away what still comes, so that the close does not reset the connection before the client has read its answer. */
+/* Discards what still comes, so that the close does not reset the connection before the client has read its answer. */
 static void linger(struct wh_connection *c)
 {
     size_t size = 0;
     if (wh_out_flush(c) != 0)
         return;
-    weft_cancel_on_hangup(c->fd, NULL); /* from now on its close would be one */
+    weft_cancel_on_hangup(c->fd, NULL); /* after wh_send_end, a normal close of the client would count as a hangup */
     wh_send_end(c);
     weft_time end = weft_in(LINGER_TIME);
     while (size < LINGER_MOST) {
@@ -306,9 +306,9 @@ static void linger(struct wh_connection *c)
 }
 
 /*
- * Whether something may still come that the close would answer by a reset, so that the client loses its answer. A client
- * that has asked for the close mostly sends no more. To linger for it costs a third more than to close at once. But a large
- * answer is on its way for long, and a reset would cut it: the client gets the time to read it.
+ * Whether bytes may still come that would make the close reset the connection, so that the client loses its answer. A client
+ * that has asked for the close mostly sends no more, and lingering for it would cost a third more than closing at once. But
+ * a large answer takes long to arrive, and a reset would cut it. So the client gets the time to read it.
  */
 static bool should_linger(const struct wh_connection *c, bool was_refused)
 {
@@ -374,10 +374,10 @@ static void refuse(int fd, const struct wh_serving *s, bool may_linger)
 
 void wh_refuse_connection(int fd, void *arg)
 {
-    refuse(fd, arg, true); /* weft_serve has its own limit for these */
+    refuse(fd, arg, true); /* weft_serve limits how many refusals run at a time */
 }
 
-/* The client may read its answer for a while. More clients than some do not hold places of other addresses by that. */
+/* Refused clients take places of max_conns while they linger. So only a few of them may linger at a time. */
 static void refuse_address(int fd, struct wh_serving *s)
 {
     weft_http *h = s->h;
@@ -389,13 +389,13 @@ static void refuse_address(int fd, struct wh_serving *s)
 
 /* The life of a connection */
 
-/* Counts it for its address: false, and *is_full tells why not. */
+/* Counts the connection for its address. False: it is refused; *is_full: because of max_per_address. */
 static bool enter_address(struct wh_connection *c, bool *is_full)
 {
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
     if (weft_peer((struct sockaddr *)&peer, &size) != 0)
-        return true; /* it is gone already: reading will tell */
+        return true; /* the client is gone: the first read will tell */
     int rc = wh_address_enter(c->h->addresses, (struct sockaddr *)&peer, size, c->h->o.max_per_address, &c->address);
     *is_full = rc == -EBUSY;
     return rc == 0;

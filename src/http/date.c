@@ -17,7 +17,7 @@ struct civil {
     int64_t year;
     int month, day; /* from 1 */
     int hour, minute, second;
-    int weekday; /* 0: Sunday; only what civil_of has made has it */
+    int weekday; /* 0: Sunday; only civil_of sets it */
 };
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -116,7 +116,7 @@ static bool take(struct reader *r, const char *word)
     return true;
 }
 
-/* Takes a number of `digits` digits, of which the first may be a space if `padded`. */
+/* Takes a number of `digits` digits. With `padded`, the first may be a space instead. */
 static bool take_number(struct reader *r, int digits, bool padded, int *number)
 {
     if (r->end - r->at < digits)
@@ -171,7 +171,7 @@ static bool take_asctime(struct reader *r, struct civil *c)
            take(r, " ") && take_time(r, c) && take(r, " ") && take_year(r, c);
 }
 
-/* Puts a year of two digits into the century that RFC 9110 says. */
+/* Chooses the century of a year of two digits, as RFC 9110 says. */
 static void choose_century(struct civil *c, int digits, int64_t now)
 {
     struct civil limit = civil_of(now);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* 0 to 15, or -1: no hex digit. */
+/* Returns 0 to 15, or -1: not a hex digit. */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -35,7 +35,7 @@ ptrdiff_t wh_decode(char *out, const char *text, size_t size, bool plus)
     return (ptrdiff_t)used;
 }
 
-/* Decodes a name or a value of a query to `out`, with a zero byte; a malformed one is copied. Returns its size. */
+/* Decodes a name or a value of a query to `out`, with a zero byte. Copies a malformed one. Returns the size. */
 static size_t decode_or_copy(char *out, const char *text, size_t size)
 {
     ptrdiff_t decoded = wh_decode(out, text, size, true);
@@ -78,7 +78,7 @@ bool wh_query_find(const char *text, size_t size, const char *name, char *out)
     return false;
 }
 
-/* Takes spaces and tabs off both ends. */
+/* Removes spaces and tabs from both ends. */
 static void trim(const char **from, const char **end)
 {
     while (*from < *end && (**from == ' ' || **from == '\t'))

@@ -28,7 +28,7 @@ int weft_http_events(weft_exchange *x)
     return weft_http_flush(x);
 }
 
-/* The line of `data` that begins at `text`: its length, and where the next one begins (NULL: it was the last). A line ends
+/* Returns the length of the line at `text`. *next: where the next line begins; NULL: this is the last line. A line ends
  * with CR, LF or both. */
 static size_t line_of(const char *text, const char **next)
 {

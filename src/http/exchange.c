@@ -78,7 +78,7 @@ weft_scope *weft_http_scope(weft_exchange *x)
     return &x->scope;
 }
 
-/* Children may end late: what the client can have goes out meanwhile. */
+/* Children may take long to end. So the answers that are complete go out meanwhile. */
 static void close_scope(weft_exchange *x)
 {
     struct wh_connection *c = x->c;
@@ -101,7 +101,7 @@ void wh_exchange_end(weft_exchange *x)
     }
 }
 
-/* What the server answers for a handler that has failed before its answer began. */
+/* The status that the server answers for a handler that has failed before its answer began. */
 static int status_of(int error)
 {
     switch (error) {
@@ -129,7 +129,7 @@ static int status_of(int error)
     }
 }
 
-/* Allow, for a handler that has refused the method of its request. */
+/* Adds Allow, for a handler that has refused the method of its request. */
 static int add_other_methods(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;
@@ -160,7 +160,7 @@ void wh_exchange_answer(weft_exchange *x, int status)
     weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
 }
 
-/* Runs the handler that routing has found, or answers itself, unless middleware has. */
+/* Runs the handler of the route. Without a route it answers, unless middleware has answered. */
 static int run_route(weft_exchange *x)
 {
     if (x->match.fn)
@@ -182,8 +182,8 @@ static int run_route(weft_exchange *x)
 }
 
 /*
- * After a handler: what it left undone is done for it. `added`: bytes of the fields that were added before it ran. If it has
- * failed, these stay, and what it has added goes, as that was for another answer.
+ * Completes the answer after a handler. `added`: bytes of the fields that were added before it ran. If the handler has
+ * failed, only these fields stay, because the handler's own fields were for another answer.
  */
 static int complete(weft_exchange *x, int rc, uint32_t added)
 {
@@ -218,7 +218,7 @@ int weft_http_next(weft_exchange *x)
     return complete(x, rc, added);
 }
 
-/* The general search. Returns the status, 200 if a route was found. */
+/* The general search for a route. Returns the status; 200: a route was found. */
 static int find_any_route(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;
@@ -236,7 +236,7 @@ static int find_any_route(weft_exchange *x)
     return status == 200 && x->match.is_options ? 204 : status;
 }
 
-/* Finds the route. Without one, x->status keeps the answer for run_route, which middleware may come before. */
+/* Finds the route. If there is none, x->status keeps the status for run_route, because middleware runs first. */
 static void find_route(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;

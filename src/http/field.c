@@ -70,6 +70,6 @@ bool wh_is_field_value(const char *text, size_t size)
     if (size == 0)
         return true;
     if (size >= 8 && size <= 16 && !wh_word_may_stop(wh_load8(text)) && !wh_word_may_stop(wh_load8(text + size - 8)))
-        return text[0] != ' ' && text[size - 1] != ' '; /* what may stop includes a TAB */
+        return text[0] != ' ' && text[size - 1] != ' '; /* wh_word_may_stop is true for a TAB, so there is none */
     return !is_blank(text[0]) && !is_blank(text[size - 1]) && wh_value_end(text, text + size) == text + size;
 }

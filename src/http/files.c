@@ -21,7 +21,7 @@
 
 /* ---- the handler ---- */
 
-/* The result of the handler for an open that has failed. What may not be reached does not exist. */
+/* The result of the handler for an open that has failed. A file that may not be reached counts as missing. */
 static int for_client(int rc)
 {
     switch (rc) {
@@ -51,7 +51,8 @@ static char *join(weft_exchange *x, const char *a, const char *b, const char *c)
     return all;
 }
 
-/* Redirects to the same path with a slash at its end. Browsers read "//host/" as another server: that is not found. */
+/* Redirects to the same path with a slash at its end. A path that begins with "//" is not found: browsers would read
+ * the location "//host/" as another server. */
 static int redirect(weft_exchange *x)
 {
     const char *path = weft_http_path(x), *query = weft_http_query_text(x);
@@ -155,7 +156,7 @@ static int serve(weft_exchange *x, void *arg)
     return is_folder ? serve_folder(x, files, path) : serve_path(x, files, path);
 }
 
-/* ---- making it ---- */
+/* ---- weft_http_files ---- */
 
 static void files_free(void *arg)
 {
@@ -225,7 +226,7 @@ int weft_http_files(weft_http *h, const char *prefix, const char *dir, const wef
         return rc;
     }
     rc = add_route(h, prefix, files);
-    if (rc != 0) { /* the server frees the rest with itself */
+    if (rc != 0) { /* the rest is freed with the server */
         wh_folder_destroy(&files->folder);
         files->folder.fd = -1;
     }

@@ -1,6 +1,6 @@
 /*
- * http/files_condition.c: see files_condition.h. A field that cannot be understood is ignored, as RFC 9110 says of each of them,
- * so the client gets the whole file. The exception is If-Match: if its list does not have the entity tag, the request fails.
+ * http/files_condition.c: see files_condition.h. As RFC 9110 says, a malformed field is ignored, so the client gets the
+ * whole file. The exception is If-Match: if its list does not have the entity tag, the request fails.
  */
 #include "http/files_condition.h"
 
@@ -44,7 +44,7 @@ bool wh_etag_is_listed(const char *list, const char *etag, bool weak)
     if (p[0] == '*' && *skip_space(p + 1) == '\0')
         return true;
     while (*p != '\0') {
-        if (*p == ',') { /* empty members count for nothing */
+        if (*p == ',') { /* an empty member is ignored */
             p = skip_space(p + 1);
             continue;
         }
@@ -120,8 +120,8 @@ int wh_range_read(const char *value, uint64_t size, struct wh_part *part)
 
 /* ---- the order ---- */
 
-/* Whether If-Range allows a part. A date is exact, and must be strong: a file that was modified just now may be modified
- * again within the same second, and the date would be the same. */
+/* Whether If-Range allows a part. A date must be equal, and strong: a file that was modified just now may be modified
+ * again within the same second, and would keep its date. */
 static bool range_holds(const char *value, const struct wh_representation *r, int64_t now)
 {
     const char *opaque;
@@ -134,7 +134,7 @@ static bool range_holds(const char *value, const struct wh_representation *r, in
            now - r->modified > 1;
 }
 
-/* Whether the file was modified after a date; `otherwise` if the date is malformed, or the file's is not known. */
+/* Whether the file was modified after a date. Returns `otherwise` if the date is malformed, or the file has none. */
 static bool is_modified_since(const char *value, const struct wh_representation *r, int64_t now, bool otherwise)
 {
     int64_t date;

@@ -36,7 +36,7 @@ static const struct known *find(const char *name)
     return NULL;
 }
 
-/* Two values of a list are one list. */
+/* Joins two values of a list to one list. */
 static int join(weft_exchange *x, const char **value, const char *more)
 {
     size_t size = strlen(*value), more_size = strlen(more);
@@ -63,7 +63,7 @@ int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out)
         if (*place && k->is_list)
             rc = join(x, place, value);
         else
-            *place = *place ? "" : value; /* repeated, and no list: malformed */
+            *place = *place ? "" : value; /* a field that is no list must not be repeated: "" is malformed */
     }
     return rc;
 }

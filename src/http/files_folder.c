@@ -1,6 +1,7 @@
 /*
- * http/files_folder.c: see files_folder.h. A helper makes the calls that may read a disk, together with fstat(2), so a
- * worker never waits for a disk. If there is no helper, and on a plain thread, the caller makes them itself.
+ * http/files_folder.c: see files_folder.h. A helper thread makes the calls that may read a disk, together with
+ * fstat(2), so a worker never waits for a disk. A plain thread makes them itself, and so does a fiber if there is no
+ * helper.
  */
 #include "http/files_folder.h"
 
@@ -56,7 +57,8 @@ static int probe(const struct wh_folder *folder, uint64_t more)
     return fd;
 }
 
-/* Some programs install their filters late, so this runs again after a refusal. (A refusal may also be about a file.) */
+/* Finds how the folder can be opened. It runs again after a refusal, because some programs install their filters late.
+ * (A refusal may also be about a file.) */
 static void find_way(struct wh_folder *folder)
 {
     int way = WH_FOLDER_CACHED;
@@ -102,7 +104,7 @@ static int flags_of(bool wants_folder)
     return O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (wants_folder ? O_DIRECTORY : 0);
 }
 
-/* Keeps a descriptor of a file or a folder, and closes every other. */
+/* Returns the descriptor of a file or a folder, and closes all others. */
 static int inspect(int fd, struct stat *st)
 {
     if (fd < 0)

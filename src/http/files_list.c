@@ -1,8 +1,8 @@
 /*
- * http/files_list.c: a folder's listing: a page of HTML with the names, sizes and dates of what would be served.
+ * http/files_list.c: a folder's listing: a page of HTML with the names, sizes and dates of the entries that are served.
  *
- * A helper thread makes the page, because reading a folder may wait for a disk for each of its entries. Names come from the disk and
- * are not trusted: links have every byte but the harmless ones percent-encoded, and texts are escaped.
+ * A helper thread makes the page, because each entry may have to be read from a disk. Names come from the disk and are
+ * not trusted: in links all but harmless bytes are percent-encoded, and texts are escaped.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ enum {
 struct text {
     char *bytes;
     size_t size, room;
-    bool has_failed; /* no memory: what is appended is lost */
+    bool has_failed; /* there was no memory: appending does nothing */
 };
 
 struct entry {
@@ -43,14 +43,14 @@ struct listing {
     const char *shown; /* the path that the client asked for, decoded */
     struct entry *entries;
     size_t count, room;
-    bool has_more; /* than MOST_ENTRIES */
+    bool has_more; /* the folder has more than MOST_ENTRIES */
     struct text page;
     int result;
 };
 
 /* ---- text ---- */
 
-/* Moves `used` bytes to a larger place. NULL: there is none, and the old one stays. */
+/* Moves `used` bytes to a larger place. NULL: no memory, and the old place stays. */
 static void *grow(void *old, size_t used, size_t room)
 {
     void *new = wh_alloc(room);
@@ -158,7 +158,7 @@ static int add_entry(struct listing *l, const char *name, const struct stat *st)
     return 0;
 }
 
-/* Inspects what a link leads to, under the folder's rule for links. False: it would not be served. */
+/* Inspects the target of a link, under the folder's rule for links. False: the target would not be served. */
 static bool look_behind_link(const struct listing *l, const char *name, struct stat *st)
 {
     size_t size = strlen(l->path) + strlen(name) + 2;
@@ -305,7 +305,7 @@ int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, co
     int rc = weft_offload_with(&opts, list_on_helper, l, NULL, WEFT_FOREVER);
     if (rc == 0)
         rc = l->result;
-    /* A page without scripts: should a name ever get through, it can run none. */
+    /* The page may run no scripts, in case escaping a name ever fails. */
     if (rc == 0)
         rc = weft_http_add_header(x, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
     if (rc == 0)

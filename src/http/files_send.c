@@ -1,8 +1,8 @@
 /*
- * http/files_send.c: the answer that an open file gives: its fields, what its conditions ask for, and its bytes.
+ * http/files_send.c: answers with an open file: the fields, the result of the conditions, and the bytes.
  *
  * A small file is read into memory and goes out in one write with its head. If the page cache does not have it, weft_pread
- * lets the fiber wait. A large file goes out by sendfile(2), behind its head.
+ * makes only the fiber wait. A large file goes out by sendfile(2), behind its head.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum {
 
 #define YEAR_0 (-62167219200) /* the first second that a date can name */
 
-/* What is sent, and what its fields say about it. */
+/* The file that is sent, and the values of its fields. */
 struct sending {
     const struct wh_file *file;
     const char *type;
@@ -33,8 +33,9 @@ struct sending {
 };
 
 /*
- * Strong: the time of the last change in nanoseconds, the size and the inode. Since Linux 6.13 a change after the time was
- * asked for always gets another time; before, two changes within a tick of the clock that keep the size look the same.
+ * A strong tag: the time of the last change in nanoseconds, the size and the inode. Before Linux 6.13, two changes
+ * within a tick of the clock that keep the size give the same tag. Since then, a change after a read of the time has
+ * another time.
  */
 static void write_etag(char out[ETAG_SIZE], const struct wh_file *f)
 {
@@ -50,7 +51,7 @@ static void write_etag(char out[ETAG_SIZE], const struct wh_file *f)
     memcpy(to, "\"", 2);
 }
 
-/* A date in the future would say that the client's copy is newer than it is: RFC 9110, section 8.8.2.1. */
+/* RFC 9110, section 8.8.2.1: Last-Modified must not be in the future, so the date is at most `now`. */
 static void describe(struct sending *s, const struct wh_file *f, const char *type, int64_t now)
 {
     int64_t modified = f->st.st_mtim.tv_sec;
@@ -65,7 +66,7 @@ static void describe(struct sending *s, const struct wh_file *f, const char *typ
 }
 
 /*
- * Vary is there whether or not a twin is: a twin may come later, and looking for the twin on behalf of a client that does not
+ * Vary is sent also if the file has no twin: a twin may come later, and looking for the twin when the client does not
  * take gzip would cost a system call.
  */
 static int add_validators(weft_exchange *x, const struct wh_files *files, const struct sending *s)
@@ -95,7 +96,7 @@ static int add_content_range(weft_exchange *x, const struct sending *s, int stat
     return weft_http_add_header(x, "Content-Range", value);
 }
 
-/* 412 or 416, with the reason as text. */
+/* Answers 412 or 416, with the reason as text. */
 static int refuse(weft_exchange *x, const struct sending *s, int status)
 {
     char text[64];
@@ -117,7 +118,7 @@ static ptrdiff_t read_part(int fd, char *bytes, const struct wh_part *part)
     return rest < 0 ? rest : (ptrdiff_t)done + rest;
 }
 
-/* A file that has become shorter is being written: the client may try again. */
+/* If the file has become shorter, somebody is writing it: the answer is 503, so that the client tries again. */
 static int send_small(weft_exchange *x, const struct sending *s, int status)
 {
     char *bytes = weft_http_alloc(x, (size_t)s->part.count);

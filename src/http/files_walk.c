@@ -21,7 +21,7 @@
 #include "http/memory.h"
 
 enum {
-    MOST_LINKS = 40,    /* as the kernel follows */
+    MOST_LINKS = 40,    /* as many as the kernel follows */
     MOST_STEPS = 10000, /* a path of 4 KiB has at most 2,048 names; links with many ".." take more steps */
     REST_ROOM = 2 * PATH_MAX,
 };
@@ -30,16 +30,16 @@ struct walk {
     const struct wh_folder *folder;
     int at;    /* the folder that the walk has reached; folder->fd at the root */
     int found; /* what the path names; -1 until it is open */
-    int flags; /* to open it with */
+    int flags; /* for opening it */
     unsigned links, steps;
     size_t passed_size;
     char passed[PATH_MAX + 1]; /* the names from the root to `at`, each with a zero byte behind it */
-    char *rest;                /* what is still to be walked, at the end of its room */
+    char *rest;                /* the names that are left to walk, at the end of their room */
     char room[REST_ROOM];
     char link[PATH_MAX];
 };
 
-/* A name of the rest. */
+/* The next name of the rest. */
 struct step {
     char name[NAME_MAX + 1];
     bool is_last, wants_folder;
@@ -60,7 +60,7 @@ static void reach(struct walk *w, int fd)
     w->at = fd;
 }
 
-/* Puts a text before the rest, as the path of the link that the rest was behind. */
+/* Puts the text of a link before the rest, which stood behind the link. */
 static int put_before_rest(struct walk *w, const char *text, size_t size)
 {
     bool needs_slash = *w->rest != '\0';
@@ -92,7 +92,7 @@ static int follow(struct walk *w, const struct step *s, int otherwise)
     return put_before_rest(w, w->link, (size_t)size);
 }
 
-/* Takes the next name from the rest: 1; 0: there is none. */
+/* Takes the next name from the rest. Returns 1; 0: there is none. */
 static int next_step(struct walk *w, struct step *s)
 {
     const char *name = w->rest + strspn(w->rest, "/");
@@ -174,7 +174,7 @@ static int walk(struct walk *w)
         if (rc < 0 || w->found >= 0)
             return rc < 0 ? rc : w->found;
     }
-    return rc < 0 ? rc : open_name(w, ".", w->flags); /* the path has ended in a folder: "a/..", or nothing */
+    return rc < 0 ? rc : open_name(w, ".", w->flags); /* the path ends in a folder: it is empty, or as "a/.." */
 }
 
 int wh_walk(const struct wh_folder *folder, const char *path, int flags)

@@ -1,9 +1,9 @@
 /*
- * http/flusher.c: see flusher.h. A flusher and the connections of its list are fibers of one worker, which run one at a time:
- * nothing here is locked.
+ * http/flusher.c: see flusher.h. A flusher and the connections of its list are fibers of one worker, and run one at a
+ * time. So nothing here is locked.
  *
- * A connection whose client does not take all goes into a second list, and the flusher tries again after a pause, which
- * doubles as long as clients do not read. (A wait for each of these clients would take a fiber each.)
+ * If a client does not take all, its connection goes into a second list. The flusher tries again after a pause, which
+ * doubles as long as clients do not read. (Waiting for each of these clients would take a fiber each.)
  */
 #include "http/flusher.h"
 
@@ -57,7 +57,7 @@ static void send_all(struct wh_worker *w)
     }
 }
 
-/* Tries those again that are stuck, if it is time. Returns when it will be. */
+/* If it is time, tries the stuck connections again. Returns the time of the next try. */
 static weft_time retry(struct wh_worker *w, weft_span *pause, weft_time again)
 {
     if (!w->stuck) {
@@ -65,7 +65,7 @@ static weft_time retry(struct wh_worker *w, weft_span *pause, weft_time again)
         return WEFT_FOREVER;
     }
     weft_time now = weft_now();
-    if (again.ns == INT64_MAX) /* they are the first */
+    if (again.ns == INT64_MAX) /* no connection was stuck before */
         return (weft_time){now.ns + *pause};
     if (now.ns < again.ns)
         return again;

@@ -12,7 +12,7 @@
 
 enum { SLAB = 64 * 1024 };
 
-/* A small buffer: 2112 bytes in all, so the bytes of each begin a cache line further in their page. */
+/* A small buffer. It has 2112 bytes, so that each begins one cache line further in its page than the one before. */
 struct small {
     struct wh_slab *slab;
     struct small *next; /* while it is free */
@@ -27,7 +27,7 @@ struct wh_slab {
     struct wh_slab *next, *prev;
     struct small *free;
     unsigned used;    /* buffers that connections have */
-    unsigned touched; /* buffers from the first on that were ever used */
+    unsigned touched; /* the first so many buffers have been used at least once */
     char padding[24];
     struct small smalls[];
 };
@@ -80,7 +80,7 @@ static void give(struct wh_worker *w, struct small *one)
         link_slab(w, s);
     one->next = s->free;
     s->free = one;
-    if (s->used > 0 || (w->slabs == s && !s->next)) /* the last one stays */
+    if (s->used > 0 || (w->slabs == s && !s->next)) /* the last slab of the list stays */
         return;
     unlink_slab(w, s);
     wh_pages_free(s, SLAB);
@@ -123,7 +123,7 @@ void wh_input_end(struct wh_connection *c)
     place(c, NULL, 0);
 }
 
-/* A small buffer may be missing for lack of memory: then the large one stays. */
+/* If there is no memory for a small buffer, the large one stays. */
 void wh_input_clear(struct wh_connection *c)
 {
     if (!is_small(c)) {

@@ -22,7 +22,7 @@
 #include "http/memory.h"
 
 enum {
-    URGENT = WH_LOG_BUFFER / 4, /* bytes that do not wait for the second to pass */
+    URGENT = WH_LOG_BUFFER / 4, /* so many bytes are written before the second has passed */
     SPINS = 200,
     PATIENCE = 3, /* seconds that a write may take once the log is to stop */
 };
@@ -34,23 +34,23 @@ struct wh_log {
     atomic_uint lock;   /* 1: held, for the copy of a line. Not a byte: riscv64 would need libatomic to exchange it */
     char *collected;    /* guarded by: lock */
     size_t used;        /* of `collected`. guarded by: lock */
-    uint64_t dropped;   /* lines that no line has told of. guarded by: lock */
+    uint64_t dropped;   /* dropped lines that the log has not yet reported. guarded by: lock */
     char *spare;        /* owner: the writer, or wh_log_free */
     char note[96];      /* owner: the writer, or wh_log_free */
     bool is_torn;       /* the file ends inside a line. owner: the writer, or wh_log_free */
-    weft_event filled;  /* the first line has come, or the writer is to stop */
-    weft_event urgent;  /* URGENT bytes are there, or the writer is to stop */
+    weft_event filled;  /* set: there are lines, or the writer must stop */
+    weft_event urgent;  /* set: there are URGENT bytes, or the writer must stop */
     weft_mutex life;    /* for starts and stops */
     unsigned users;     /* starts without their stops. guarded by: life */
     weft_fiber *writer; /* guarded by: life */
-    atomic_bool is_stopping; /* set before the events; the writer resets these, then looks */
+    atomic_bool is_stopping; /* set before the events; the writer resets the events, then reads it */
 };
 
-/* Spins. A mutex of the C library may be hooked, and would then let other fibers run. */
+/* A spinlock, because a mutex of the C library may be hooked, and would then let other fibers run. */
 static void lock(struct wh_log *log)
 {
     for (unsigned tries = 0; atomic_exchange_explicit(&log->lock, 1, memory_order_acquire); tries++) {
-        if (tries >= SPINS) /* its holder does not run */
+        if (tries >= SPINS) /* the thread that holds it does not run */
             syscall(SYS_sched_yield);
     }
 }
@@ -139,7 +139,7 @@ static bool is_stopping(struct wh_log *log)
     return atomic_load_explicit(&log->is_stopping, memory_order_acquire); /* pairs with stop_waiting */
 }
 
-/* Writes to the file. False: it does not take more; *done is how much it has taken. */
+/* Writes to the file. False: the file takes no more. *done: how many bytes it has taken. */
 static bool write_text(struct wh_log *log, const char *text, size_t size, size_t *done)
 {
     unsigned late = 0; /* seconds since the log was to stop */
@@ -188,7 +188,7 @@ static bool write_note(struct wh_log *log, uint64_t dropped)
     return write_lines(log, log->note, (size_t)size) == 0;
 }
 
-/* Writes what was collected. A cancel of the fiber does not end that. */
+/* Writes what was collected, also in a cancelled fiber. */
 static void write_collected(struct wh_log *log)
 {
     lock(log);
@@ -211,7 +211,7 @@ static void write_collected(struct wh_log *log)
     unlock(log);
 }
 
-/* The fiber. It resets the events before it takes the lines, so a line that comes later sets them again. */
+/* The writer. It resets the events before it takes the lines, so a line that comes later sets them again. */
 static void *write_log(void *arg)
 {
     struct wh_log *log = arg;
@@ -252,7 +252,7 @@ static int join_writer(struct wh_log *log)
     return weft_join(log->writer, NULL, WEFT_FOREVER);
 }
 
-/* Lines of before may be there: the writer looks for them first. */
+/* Lines may be left from before the start, so the writer first looks for them. */
 static int start_writer(struct wh_log *log)
 {
     atomic_store_explicit(&log->is_stopping, false, memory_order_relaxed);
@@ -261,7 +261,7 @@ static int start_writer(struct wh_log *log)
     return weft_go_with(&log->writer, &attr, write_log, log);
 }
 
-/* Ends the writer's waits, and its patience with the file. */
+/* Ends the writer's waits. From now on it gives up on a file that takes no lines for PATIENCE. */
 static void stop_waiting(struct wh_log *log)
 {
     atomic_store_explicit(&log->is_stopping, true, memory_order_release); /* pairs with is_stopping */

@@ -11,7 +11,7 @@
 #include "http/date.h"
 
 enum {
-    TAIL_MOST = sizeof "... HTTP/1.1\" -2147483648 18446744073709551615\n", /* what follows the target, at most */
+    TAIL_MOST = sizeof "... HTTP/1.1\" -2147483648 18446744073709551615\n", /* the longest text behind the target */
     ESCAPE_MOST = 4,                                                        /* bytes that one byte may become */
 };
 
@@ -41,7 +41,7 @@ static char *put_ipv4(char *out, const unsigned char address[4])
     return out;
 }
 
-/* An IPv4 client of a socket for both has a mapped address, and looks as it does on a socket for IPv4. */
+/* An IPv4 client of an IPv6 socket has a mapped address. It is written as an IPv4 address. */
 static char *put_ipv6(char *out, const struct in6_addr *address)
 {
     if (IN6_IS_ADDR_V4MAPPED(address))
@@ -81,7 +81,7 @@ static char *put_escaped_byte(char *out, unsigned char c)
     return out;
 }
 
-/* Puts text from a client. False: it does not fit, and the part that does was put. */
+/* Puts text from a client. False: only a part of it has fitted. */
 static bool put_escaped(char **out, const char *limit, const char *text)
 {
     char *at = *out;
@@ -96,7 +96,7 @@ static bool put_escaped(char **out, const char *limit, const char *text)
     return *text == '\0';
 }
 
-/* Puts "GET /path?query", of which the part beyond `limit` is cut. */
+/* Puts "GET /path?query", cut at `limit`. */
 static char *put_target(char *out, const char *limit, const struct wh_log_line *line)
 {
     bool fits = put_escaped(&out, limit, line->method) && put_escaped(&out, limit, " ") &&

@@ -86,7 +86,7 @@ static struct wh_allow *make_allow(const struct wh_methods *m, uint64_t set)
     return a;
 }
 
-/* Two threads may make the string of the same set: both strings stay, and either is right. */
+/* Two threads may make the string of the same set. Then both strings stay, and both are right. */
 const char *wh_methods_allow(const struct wh_methods *m, uint64_t set)
 {
     struct wh_allow *first = atomic_load_explicit(m->allows, memory_order_acquire); /* pairs with the exchange below */

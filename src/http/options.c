@@ -9,7 +9,7 @@
 #define FIRST_SIZE sizeof(weft_http_opts)
 #define KIB ((uint64_t)1024)
 
-enum { OPTIONS_MOST = 4096 }; /* no struct of this library will be larger: a larger size was not set */
+enum { OPTIONS_MOST = 4096 }; /* no struct of this library will be larger: the caller has not set a larger size */
 
 int wh_options_read(void *mine, size_t known, const void *theirs, size_t first)
 {

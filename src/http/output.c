@@ -1,9 +1,9 @@
 /*
  * http/output.c: see output.h.
  *
- * A write first takes what the client's window has room for, without a deadline and so without a look at the clock. Only
- * when the client is slow each 64 KiB get write_time. A call without a deadline never lets others run, so every so often a
- * write has its deadline at once: a handler whose client reads as fast as it writes holds up no neighbour.
+ * A write first tries without a deadline, and so without a look at the clock. Only if the client is slow, the client
+ * has write_time for each 64 KiB. A call without a deadline never lets other fibers run. So every WH_TRIES writes, one
+ * has a deadline from the beginning: a handler whose client reads as fast as it writes does not hold up its neighbours.
  */
 #include "http/output.h"
 
@@ -14,14 +14,14 @@
 #include "http/transport.h"
 
 enum {
-    WINDOW = 64 * 1024, /* what a client has write_time for */
-    FEW = 4096,         /* bytes that are worth copying, so that they go out with what was collected */
+    WINDOW = 64 * 1024, /* bytes for which a client has write_time */
+    FEW = 4096,         /* up to so many bytes are copied, so that they go out with what was collected */
     FILE_PART = 1024 * 1024,
 };
 
-/* How long a slow client has. */
+/* The time that a slow client has. */
 struct window {
-    uint64_t left; /* bytes until there is more time; 0: it has not begun */
+    uint64_t left; /* bytes until the client gets more time; 0: the time has not begun */
     weft_time until;
 };
 
@@ -44,8 +44,8 @@ static bool may_try(struct wh_connection *c)
 }
 
 /*
- * Waits until the client has room. A full socket has room again for the kernel when a third of its buffer is free, which may be
- * a megabyte. So at the end of its time what has room is sent: a client that has read 64 KiB gets more time.
+ * Waits until the client has room. The kernel reports room in a full socket only when a third of its buffer is free,
+ * which may be a megabyte. So when the time is over, it tries once more: a client that has read 64 KiB gets more time.
  */
 static ptrdiff_t send_late(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
 {
@@ -94,7 +94,7 @@ static unsigned latency_class(weft_span took)
     return n < WEFT_HTTP_LATENCIES ? n : WEFT_HTTP_LATENCIES - 1;
 }
 
-/* The time of a write is taken once: for the latencies of the answers in it, and for the wait that follows. */
+/* Reads the clock once for a write: for the latencies of the answers in it, and for the wait that follows. */
 void wh_out_sent(struct wh_connection *c)
 {
     struct wh_block *b = c->block;
@@ -124,7 +124,7 @@ int wh_out_flush_slow(struct wh_connection *c)
     return flush(c, 0);
 }
 
-/* What was collected and a large part of a body, in one call where the client takes both. */
+/* Sends what was collected and a large part of a body, in one call if the client takes both. */
 static int send_beside(struct wh_connection *c, const char *bytes, size_t count)
 {
     struct wh_block *b = c->block;
@@ -194,7 +194,7 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 int wh_out_file(struct wh_connection *c, int file, int64_t offset, uint64_t count)
 {
     struct window w = {0};
-    if (count == 0) /* nothing would follow MSG_MORE, and the system would hold back the head */
+    if (count == 0) /* nothing would follow MSG_MORE, and the kernel would hold back the head */
         return c->has_failed ? -EPIPE : 0;
     int rc = c->block->out_end > 0 ? flush(c, MSG_MORE) : 0; /* the head goes into the file's first packet */
     if (rc != 0 || c->has_failed)

@@ -1,9 +1,10 @@
 /*
  * http/parse.c: the strict parser of a request's head. See parse.h for what it promises.
  *
- * A head is a request line, field lines and an empty line. The parser takes whole lines: a line that is not complete is
- * parsed again from its beginning when more bytes have come, unless these only go on with the run of bytes that the line
- * stopped in (head->run). Each check looks at no byte behind the one that decides it, so parts do not change the answer.
+ * A head is a request line, field lines and an empty line. The parser takes whole lines. When more bytes of an
+ * incomplete line have come, it parses the line again from its beginning, unless the new bytes only continue the run of
+ * bytes in which the line stopped (head->run). No check looks at a byte behind the one that decides it, so parts do not
+ * change the result.
  */
 #include "http/parse.h"
 
@@ -24,7 +25,7 @@ enum {
     SAW_UPGRADE_OPTION = 64, /* of Connection */
 };
 
-/* A line stops at the end of what has come, in a run of bytes of a class. */
+/* The bytes that have come end inside a run of bytes of one class. */
 static int stop_in_run(struct wh_head *head, const char *bytes, const char *end, uint8_t run)
 {
     head->run = run;
@@ -32,7 +33,7 @@ static int stop_in_run(struct wh_head *head, const char *bytes, const char *end,
     return MORE;
 }
 
-/* True if the new bytes only go on with the run that the last call has stopped in. */
+/* True if the new bytes only continue the run in which the last call has stopped. */
 static bool run_goes_on(struct wh_head *head, const char *bytes, const char *end)
 {
     const char *stop = wh_skip(bytes + head->passed, end, head->run);
@@ -76,7 +77,7 @@ static int parse_method(struct wh_head *head, const char *bytes, const char *p, 
     return 1;
 }
 
-/* Any version but "HTTP/1.1" and CR LF, or a part of one. The same results as parse_version. */
+/* Parses any version, or a part of one, that is not "HTTP/1.1" and CR LF. Returns as parse_version. */
 static int parse_version_slow(struct wh_head *head, const char *p, const char *end, const char **to)
 {
     static const char form[] = " HTTP/d.d\r\n";
@@ -95,7 +96,7 @@ static int parse_version_slow(struct wh_head *head, const char *p, const char *e
     return 1;
 }
 
-/* What is behind the target: a space, the version, CR LF. Sets *to behind it. Returns 1, MORE or minus a status. */
+/* Parses a space, the version and CR LF, and sets *to behind them. Returns 1, MORE or minus a status. */
 static inline int parse_version(struct wh_head *head, const char *p, const char *end, const char **to)
 {
     if (end - p < 11 || wh_load8(p) != wh_load8(" HTTP/1.") || wh_load4(p + 7) != wh_load4(".1\r\n"))
@@ -105,7 +106,7 @@ static inline int parse_version(struct wh_head *head, const char *p, const char 
     return 1;
 }
 
-/* The target, from p to `end`; its path ends at path_end. Returns 1, or minus a status. */
+/* Splits the target from p to `end`, whose path ends at path_end. Returns 1, or minus a status. */
 static inline int split_target(struct wh_head *head, const char *bytes, const char *p, const char *path_end,
                                const char *end)
 {
@@ -121,7 +122,7 @@ static inline int split_target(struct wh_head *head, const char *bytes, const ch
     return 1;
 }
 
-/* The target and what is behind it. */
+/* Parses the target and the rest of the line. */
 static int parse_target(struct wh_head *head, const char *bytes, const char *p, const char *end)
 {
     struct wh_path_marks marks = {false, false};
@@ -148,7 +149,7 @@ static int parse_target(struct wh_head *head, const char *bytes, const char *p, 
     return 1;
 }
 
-/* Returns 1, MORE or minus a status. One empty line before the request line is passed over (RFC 9112, 2.2). */
+/* Returns 1, MORE or minus a status. It skips one empty line before the request line (RFC 9112, 2.2). */
 static int parse_request_line(struct wh_head *head, const char *bytes, const char *end)
 {
     const char *p = bytes + head->line;
@@ -175,8 +176,8 @@ static int parse_request_line(struct wh_head *head, const char *bytes, const cha
 /* ---- fields with a meaning ---------------------------------------------------------------------------------- */
 
 #ifdef __SSE2__
-/* True for the usual host: at most 16 bytes, of a name or IPv4 address and perhaps a port of 1 to 5 digits. Any other
- * host, valid or not, gives false. What can be read from p on ends at `room`. */
+/* True for the usual host: a name or IPv4 address, perhaps with a port of 1 to 5 digits, of at most 16 bytes. False for
+ * any other host, valid or not. The bytes from p to `room` can be read. */
 static inline bool is_usual_host(const char *p, const char *end, const char *room)
 {
     size_t size = (size_t)(end - p);
@@ -199,7 +200,7 @@ static inline bool is_usual_host(const char *p, const char *end, const char *roo
 }
 #endif
 
-/* Host: one, and valid. It may be empty. */
+/* Host: only one, and valid. It may be empty. */
 __attribute__((noinline)) static int note_host(struct wh_head *head, const char *bytes, const char *p, const char *end,
                                                const char *room)
 {
@@ -212,7 +213,7 @@ __attribute__((noinline)) static int note_host(struct wh_head *head, const char 
     return 1;
 }
 
-/* Content-Length: one, digits, at most INT64_MAX, and no Transfer-Encoding beside it. */
+/* Content-Length: only one, digits, at most INT64_MAX, and no Transfer-Encoding beside it. */
 __attribute__((noinline)) static int note_length(struct wh_head *head, const char *p, const char *end)
 {
     uint64_t length = 0;
@@ -232,7 +233,7 @@ __attribute__((noinline)) static int note_length(struct wh_head *head, const cha
     return 1;
 }
 
-/* Takes the next element of a comma list, without white space around it. False: the list has ended. */
+/* Takes the next element of a list with commas, without white space around it. False: the list has ended. */
 static bool next_element(const char **p, const char *end, const char **from, const char **to)
 {
     if (*p > end)
@@ -248,8 +249,8 @@ static bool next_element(const char **p, const char *end, const char **from, con
     return true;
 }
 
-/* Transfer-Encoding: "chunked" alone. 501 if chunked comes once and last behind other codings, and 400 otherwise: then
- * the length of the body is not known, or servers may disagree about it. */
+/* Transfer-Encoding: only "chunked". 501 if other codings stand before a single, last "chunked". Else 400, because the
+ * length of the body is not known, or servers may disagree about it. */
 __attribute__((noinline)) static int note_coding(struct wh_head *head, const char *p, const char *end)
 {
     if (head->minor == 0 || head->saw & (SAW_LENGTH | SAW_CODING))
@@ -286,7 +287,7 @@ static int note_option(struct wh_head *head, const char *text, size_t size)
     return 1;
 }
 
-/* Connection: a list of tokens, of which some may be empty. Nearly always it is "keep-alive". */
+/* Connection: a list of tokens, some of which may be empty. Nearly always it is "keep-alive". */
 __attribute__((noinline)) static int note_connection(struct wh_head *head, const char *p, const char *end)
 {
     const char *from, *to;
@@ -301,7 +302,7 @@ __attribute__((noinline)) static int note_connection(struct wh_head *head, const
     return 1;
 }
 
-/* Expect: a list, of which some elements may be empty. */
+/* Expect: a list, some of whose elements may be empty. */
 static int note_expect(struct wh_head *head, const char *p, const char *end)
 {
     const char *from, *to;
@@ -315,7 +316,7 @@ static int note_expect(struct wh_head *head, const char *p, const char *end)
     return 1;
 }
 
-/* Looks whether a field is one of those with a meaning here. Its value is from p to `end`, and what has come ends at `room`. */
+/* Reads a field if it has a meaning here. Its value is from p to `end`. The bytes that have come end at `room`. */
 __attribute__((always_inline)) static inline int note_field(struct wh_head *head, const char *bytes, const char *name,
                                                             size_t size, const char *p, const char *end,
                                                             const char *room)
@@ -352,7 +353,7 @@ __attribute__((always_inline)) static inline int note_line(struct wh_head *head,
     return note_field(head, bytes, name, (size_t)(colon - name), value, value_end, end);
 }
 
-/* Any line that is not empty. Sets *to behind it. Returns 1, MORE or minus a status. */
+/* Parses any line that is not empty, and sets *to behind it. Returns 1, MORE or minus a status. */
 __attribute__((noinline)) static int parse_any_line(struct wh_head *head, const char *bytes, const char *p,
                                                     const char *end, const char **to)
 {
@@ -382,9 +383,10 @@ __attribute__((noinline)) static int parse_any_line(struct wh_head *head, const 
 
 #ifdef __SSE2__
 /*
- * The usual line, in a third of the instructions: a name of 1 to 15 letters, digits and '-', then ": ", a value without
- * white space around it, and CR LF. It must not lie within 18 bytes of the end of what has come. Returns 0 for any other
- * line, right or wrong, and has changed nothing; else 1 or minus a status, and *to is behind the line.
+ * Parses the usual line in a third of the instructions: a name of 1 to 15 letters, digits and '-', then ": ", a value
+ * without white space around it, and CR LF. The line must not begin within 18 bytes of the end of what has come.
+ * Returns 0 for any other line, right or wrong, and changes nothing; else 1 or minus a status, and sets *to behind the
+ * line.
  */
 __attribute__((always_inline)) static inline int parse_usual_line(struct wh_head *head, const char *bytes,
                                                                   const char *p, const char *end, const char **to)
@@ -427,7 +429,7 @@ static inline int parse_field_line(struct wh_head *head, const char *bytes, cons
     return rc != 0 ? rc : parse_any_line(head, bytes, p, end, to);
 }
 
-/* The head is complete: what only all lines together say. */
+/* The head is complete: checks what needs all lines. */
 static int finish(struct wh_head *head, const char *bytes, const char *end)
 {
     if (head->minor == 1 && !(head->saw & SAW_HOST))
@@ -437,7 +439,7 @@ static int finish(struct wh_head *head, const char *bytes, const char *end)
     return (int)(end - bytes);
 }
 
-/* Field lines, up to the empty line. Returns the bytes of the head, MORE or minus a status. */
+/* Parses the field lines, up to the empty line. Returns the bytes of the head, MORE or minus a status. */
 static int parse_fields(struct wh_head *head, const char *bytes, const char *end)
 {
     for (const char *p = bytes + head->line;;) {
@@ -452,7 +454,7 @@ static int parse_fields(struct wh_head *head, const char *bytes, const char *end
     }
 }
 
-/* ---- the fields of the head before -------------------------------------------------------------------------- */
+/* ---- the fields of the previous head ------------------------------------------------------------------------ */
 
 /* True if both are equal and have no zero byte. */
 static inline bool equal_without_zero(const char *a, const char *b, size_t size)
@@ -475,7 +477,7 @@ static inline bool equal_without_zero(const char *a, const char *b, size_t size)
     return memcmp(a, b, size) == 0 && !memchr(a, 0, size);
 }
 
-/* Moves slices that count from the beginning of a head by so many bytes. */
+/* Moves the slices of the fields by so many bytes, because they count from the beginning of the head. */
 static void move_fields(struct wh_head *head, uint32_t by)
 {
     for (uint32_t i = 0; i < head->count; i++) {
@@ -485,7 +487,7 @@ static void move_fields(struct wh_head *head, uint32_t by)
     head->host.at += by;
 }
 
-/* Forgets what the fields of the head before have said. A target in another form than origin form has set the host anew. */
+/* Forgets what the previous fields have said, but keeps a host that the target has set. */
 static void forget_fields(struct wh_head *head, bool has_target)
 {
     head->count = 0;
@@ -497,11 +499,11 @@ static void forget_fields(struct wh_head *head, bool has_target)
 }
 
 /*
- * Whether the fields at p, behind a request line that was parsed, are those of the head before and have the same meaning.
- * Then what these have said stays, and the head is complete.
+ * Whether the fields at p, behind a parsed request line, equal those of the previous head. Then the results of the
+ * previous fields stay, and the head is complete.
  *
- * The fields of the head before were accepted, so they had no zero byte. If the new ones have none and are equal to them,
- * nobody has changed any.
+ * The previous fields had no zero byte when they were accepted, but some of their bytes may have become zero since. If
+ * the new fields equal them and have no zero byte, none of the bytes has changed.
  */
 static inline bool repeat_fields(struct wh_head *head, const char *bytes, const char *p, const char *end)
 {
@@ -551,7 +553,7 @@ int wh_parse_head(struct wh_head *head, const char *bytes, size_t size)
     int rc;
     if (head->before.distance) {
         rc = parse_next(head, bytes, bytes + most);
-        head->before.distance = 0; /* the caller may move the bytes before the next call */
+        head->before.distance = 0; /* before the next call the caller may move the bytes */
     } else {
         rc = parse_lines(head, bytes, bytes + most);
     }

@@ -1,6 +1,6 @@
 /*
- * http/reason.c: the reason phrases of the statuses that IANA has registered. 306 and 418 are registered as unused, and
- * have none.
+ * http/reason.c: the reason phrases of the statuses that IANA has registered. 306 and 418 are registered as unused, so
+ * they have none.
  */
 #include <weft/http.h>
 

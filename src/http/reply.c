@@ -1,8 +1,8 @@
 /*
  * http/reply.c: heads and bodies of answers.
  *
- * A head is written when the answer begins, into the connection's output: there is no list of fields to keep. What the
- * handler has added before waits in the exchange's arena, as the text that is sent.
+ * When the answer begins, its head is written to the connection's output, so no list of fields is kept. Until then the
+ * fields that the handler adds wait in the exchange's arena, as the text that is sent.
  */
 #include "http/reply.h"
 
@@ -34,7 +34,7 @@ static bool is_name(const char *name, size_t size, const char *which)
     return strlen(which) == size && strncasecmp(name, which, size) == 0;
 }
 
-/* Whether the server itself writes a field, or no handler may. */
+/* Whether handlers must not add the field: the server itself writes it, or it is about the connection. */
 static bool is_reserved(const char *name, size_t size)
 {
     static const char *const names[] = {"Connection", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"};
@@ -60,7 +60,7 @@ static int add_length(weft_exchange *x, const char *value)
     return 0;
 }
 
-/* Room behind the fields that were added. */
+/* Makes room behind the fields that were added. */
 static int grow_added(weft_exchange *x, size_t more)
 {
     size_t need = x->added_size + more;
@@ -101,7 +101,7 @@ int weft_http_add_header(weft_exchange *x, const char *name, const char *value)
 
 /* Heads */
 
-/* The field Date is written once a second. */
+/* Writes the field Date anew once a second. */
 static void refresh_date(struct wh_worker *w)
 {
     struct timespec now;
@@ -137,7 +137,7 @@ static char *put_type(char *to, const char *type, size_t size)
     return wh_append(to, "\r\n", 2);
 }
 
-/* Checks a content type. Sets *field to the field, if the worker keeps it, and else *size to the size of the type. */
+/* Checks a content type. Sets *field to the whole field if the worker keeps it, else *size to the size of the type. */
 static bool check_type(struct wh_worker *w, const char *type, const char **field, size_t *size)
 {
     if (strcmp(type, w->type) == 0) {
@@ -171,7 +171,7 @@ static bool is_bodiless(int status)
     return status == 204 || status == 205 || status == 304;
 }
 
-/* How the length of the body is told. */
+/* How the head tells the length of the body. */
 struct frame {
     enum { NO_FRAME, LENGTH_FRAME, CHUNKED_FRAME } kind;
     uint64_t length;
@@ -207,7 +207,7 @@ __attribute__((always_inline)) static inline int put_head(weft_exchange *x, cons
     int rc = wh_out_reserve(c, HEAD_MOST + type_size + h->server_size + more);
     if (rc != 0)
         return rc;
-    if (c->block->out_end == 0) /* else the answers before it have refreshed it */
+    if (c->block->out_end == 0) /* else an answer before this one has refreshed the date */
         refresh_date(c->w);
     char *begin = wh_out_at(c), *to = put_status_and_date(begin, x->status, c->w);
     if (h->server_size > 0)
@@ -224,7 +224,7 @@ __attribute__((always_inline)) static inline int put_head(weft_exchange *x, cons
     return 0;
 }
 
-/* What every answer begins with. 0, or why it cannot begin. A 426 would have to name a protocol to upgrade to. */
+/* The checks at the beginning of every answer: 0, or a negative errno. A 426 would need a protocol in Upgrade. */
 static inline int begin(weft_exchange *x, int status)
 {
     if (x->answer != WH_NO_ANSWER)
@@ -304,7 +304,7 @@ int weft_http_begin(weft_exchange *x, int status)
     int rc = begin(x, status);
     if (rc != 0)
         return rc;
-    if (status == 205) { /* it has no content, but is not ended by its head: its length must be told */
+    if (status == 205) { /* a 205 has no content, but its head must tell the length 0 */
         frame.kind = LENGTH_FRAME;
     } else if (x->has_own_length && status != 204) {
         frame = (struct frame){LENGTH_FRAME, x->length};
@@ -333,7 +333,7 @@ int wh_part_begin(weft_exchange *x, size_t count)
     if (x->has_length && count > x->length_left)
         return -EFBIG;
     if (x->sends_chunks && count > 0) {
-        size_t with_data = count < WH_OUT_SIZE / 2 ? count : 0; /* small chunks are not split over two writes */
+        size_t with_data = count < WH_OUT_SIZE / 2 ? count : 0; /* a small chunk goes out in one write */
         int rc = wh_out_reserve(x->c, CHUNK_FRAME + with_data);
         if (rc != 0)
             return failed(x, rc);

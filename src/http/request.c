@@ -1,7 +1,7 @@
 /*
- * http/request.c: what a handler asks about its request. Strings lie in the buffer that the head was read into; the byte
- * behind a string becomes its zero byte when somebody asks for the string. That byte was looked at by then: it is a space, a
- * colon or a line end.
+ * http/request.c: the calls by which a handler reads its request. Strings lie in the buffer that the head was read
+ * into. When a handler asks for a string, the byte behind the string becomes its zero byte. The parser no longer needs
+ * that byte: it is a space, a colon or a line end.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ const char *weft_http_query_text(weft_exchange *x)
     return x->head.has_query ? wh_text(x, x->head.query) : NULL;
 }
 
-/* The byte behind the authority of a target is the first one of its path: so that is copied. */
+/* The byte behind the authority of a target is the first byte of the path. So the authority is copied. */
 const char *weft_http_host(weft_exchange *x)
 {
     struct wh_slice host = x->head.host;

@@ -1,7 +1,7 @@
 /*
- * http/request_id.c: middleware that gives each request an id. An id of our own has 128 bits: two numbers made from
- * a counter and from random keys of the process. Each of the two is different for each count, so a process never gives
- * an id twice, and other processes have other keys. Ids are names, no secrets: do not use them as keys or passwords.
+ * http/request_id.c: middleware that gives each request an id. A new id has 128 bits: two numbers, each made from a
+ * counter and random keys of the process. Each number is different for each count, so a process never gives an id
+ * twice. Other processes have other keys. Ids are names and not secrets: do not use them as keys or passwords.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static uint64_t keys[4]; /* const once `keys_made` has run */
 static pthread_once_t keys_made = PTHREAD_ONCE_INIT;
 static _Atomic uint64_t count; /* ids so far */
 
-/* Where the system has no random bytes, the keys are only different from those of other processes. */
+/* If the system has no random bytes, the keys are not random, but differ from those of other processes. */
 static void make_keys(void)
 {
     if (getrandom(keys, sizeof keys, 0) == (ssize_t)sizeof keys)
@@ -34,7 +34,7 @@ static void make_keys(void)
     keys[3] = ~keys[0];
 }
 
-/* Another number for each number: each of the steps can be undone. */
+/* Returns a different number for each n, because each step can be undone. */
 static uint64_t scramble(uint64_t n)
 {
     n ^= n >> 32;
@@ -51,7 +51,7 @@ static char *put_hex(char *out, uint64_t number)
     return out;
 }
 
-/* An id of our own; NULL: no memory. */
+/* Makes a new id. NULL: no memory. */
 static const char *make_id(weft_exchange *x)
 {
     char *id = weft_http_alloc(x, ID_SIZE + 1);
@@ -65,7 +65,7 @@ static const char *make_id(weft_exchange *x)
     return id;
 }
 
-/* Whether an id that the client has sent can be used. */
+/* Whether the id that the client has sent is used. */
 static bool is_good(const char *id)
 {
     size_t size = strlen(id);

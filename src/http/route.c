@@ -1,11 +1,11 @@
 /*
  * http/route.c: see route.h. The patterns are a tree with a level for each segment: a node has sorted children for
- * literals, a child for {name} and a child for {rest...}. Patterns with the same shape share a node, so the names of
- * parameters are the route's. A search walks down the tree. It meets each node at most once, and only goes back where a
- * literal and a parameter both fit.
+ * literals, a child for {name} and a child for {rest...}. Patterns with the same shape share a node, so each route has
+ * its own names of parameters. A search walks down the tree. It visits each node at most once, and only goes back where
+ * a literal and a parameter both match.
  *
- * A path with a '%' is decoded to the caller's room first, with a zero byte behind each segment. Then the search is the
- * same with that as the separator, and values lie where they are needed. A path without one is searched as it is.
+ * A path with a '%' is first decoded to the caller's room, with a zero byte behind each segment. The search then takes
+ * the zero byte as the separator, and the values are already strings. A path without '%' is searched as it is.
  */
 #include "http/route.h"
 
@@ -39,7 +39,7 @@ struct node {
     char text[]; /* of a literal */
 };
 
-/* A path without parameters, in a table of its own: most requests need no more than one look into it. */
+/* A path without parameters. These have a table of their own, and most requests are found there at once. */
 struct literal {
     uint64_t hash;
     const struct node *node; /* NULL: free */
@@ -164,7 +164,7 @@ static struct node *add_literal(struct node *n, size_t place, const char *text, 
     return child;
 }
 
-/* The child for a segment of a pattern, which is made if there is none; NULL: no memory. */
+/* Finds or makes the child for a segment of a pattern. NULL: no memory. */
 static struct node *child_for(struct node *n, const struct wh_segment *s)
 {
     bool is_there;
@@ -178,7 +178,8 @@ static struct node *child_for(struct node *n, const struct wh_segment *s)
     return *child;
 }
 
-/* The node of a path that read_path has checked. If memory runs out, some nodes without routes stay: they match nothing. */
+/* Finds or makes the node of a path that read_path has checked. If memory runs out, nodes without routes stay, which
+ * match nothing. */
 static struct node *node_for(struct wh_routes *r, const char *path)
 {
     struct node *n = r->root;
@@ -192,7 +193,7 @@ static struct node *node_for(struct wh_routes *r, const char *path)
 
 /* ---- literal paths ------------------------------------------------------------------------------------------- */
 
-/* Clients cannot add paths, so a known function does: whatever they ask for, a search looks at few places. */
+/* Clients cannot add paths, so the function need not be secret: a search looks at few places for any path. */
 static inline uint64_t hash_of(const char *path, size_t size)
 {
     const uint64_t factor = 0x9e3779b97f4a7c15;
@@ -205,7 +206,7 @@ static inline uint64_t hash_of(const char *path, size_t size)
     return hash ^ hash >> 32;
 }
 
-/* Most paths are short. */
+/* Compares short texts quickly: most paths are short. */
 static inline bool is_same(const char *a, const char *b, size_t size)
 {
     for (; size >= 8; a += 8, b += 8, size -= 8) {
@@ -296,7 +297,7 @@ void wh_routes_free(struct wh_routes *r)
     wh_free(r);
 }
 
-/* The methods that a node has beside its others once it has a route of this one. */
+/* The methods that a route of this method adds to its node: GET also adds HEAD, and every route adds OPTIONS. */
 static uint64_t methods_with(unsigned method)
 {
     uint64_t methods = wh_method_bit(WH_OPTIONS_NUMBER);
@@ -307,7 +308,7 @@ static uint64_t methods_with(unsigned method)
     return methods;
 }
 
-/* Puts a route where it belongs. Unless it returns 0, no path has another route than before. */
+/* Puts a route into the tree. If it fails, every path finds the same route as before. */
 static int add_route(struct wh_routes *r, struct route *route, const char *method, size_t method_size, const char *path)
 {
     int number = method_size == 0 ? WH_METHODS : wh_methods_add(&r->methods, method, method_size);
@@ -396,7 +397,7 @@ static const struct route *choose(const struct node *n, unsigned method, bool *i
     return *is_automatic_head ? get : all;
 }
 
-/* The path has come to its end at this node: whether that ends the search. */
+/* The path ends at this node. Returns whether the search ends too. */
 static bool take(struct search *s, const struct node *n, bool is_in_rest)
 {
     s->route = choose(n, s->method, &s->is_automatic_head);
@@ -483,7 +484,7 @@ static bool put_values(const struct search *s, char *room, struct wh_match *out)
     return !is_decoded || !s->is_in_rest || join_rest(room + s->starts[count - 1], room + s->stops[count - 1]);
 }
 
-/* The answer where a route was found. All segments but those of a rest were looked at on the way. */
+/* The result if a route was found. The walk has looked at all segments but those of a {rest...}. */
 static int found(const struct search *s, char *room, struct wh_match *out)
 {
     if (s->is_in_rest && has_dots(s))
@@ -496,7 +497,7 @@ static int found(const struct search *s, char *room, struct wh_match *out)
     return 200;
 }
 
-/* The answer where none was found: `s->allowed` are the methods that the path has. */
+/* The result if no route was found: `s->allowed` are the methods that the path has. */
 static int not_found(const struct wh_routes *r, const struct search *s, struct wh_match *out)
 {
     if (s->method == WH_METHODS && !r->has_all)
@@ -566,7 +567,7 @@ const char *wh_routes_others(const struct wh_routes *r, const char *method, size
     unsigned refused = wh_methods_find(&r->methods, method, method_size);
     begin_search(&s, NO_METHOD, path, path_size);
     if (!has_percent || decode_path(&s, room))
-        walk(&s, r->root, 0, 0); /* finds no route but one of all methods, and collects what the others allow */
+        walk(&s, r->root, 0, 0); /* collects the methods; it can only find a route of all methods */
     if (refused < WH_METHODS)
         s.allowed &= ~wh_method_bit(refused);
     if (refused == WH_GET_NUMBER)

@@ -18,9 +18,8 @@
 #define SHIELD (60 * WEFT_SEC)
 
 /*
- * Nothing more is accepted. Idle connections are woken: a read of theirs returns 0. (A request of which a part comes at this
- * very moment is lost with its connection, as when an idle connection is closed by its time.) Handlers are told by their
- * scopes.
+ * weft_serve accepts no more. Wakes idle connections: their reads return 0. (A request that begins at this moment is
+ * lost with its connection, as when idle_time closes a connection.) Asks the scopes of handlers to stop.
  */
 static void tell_connections(void *arg)
 {
@@ -39,7 +38,7 @@ static void tell_connections(void *arg)
     weft_mutex_unlock(&h->lock);
 }
 
-/* Room for `count` workers. What was counted and kept so far goes along. */
+/* Makes room for `count` workers. The counts and memory of the present workers move there. */
 static int grow_workers(weft_http *h, unsigned count)
 {
     struct wh_worker *workers = aligned_alloc(_Alignof(struct wh_worker), count * sizeof *workers), *old = h->workers;
@@ -56,7 +55,7 @@ static int grow_workers(weft_http *h, unsigned count)
     return 0;
 }
 
-/* The first of several calls at a time decides which scheduler runs the connections. */
+/* If several calls serve at a time, the first one decides which scheduler runs the connections. */
 static int choose_scheduler(weft_http *h)
 {
     weft_sched *sched = h->o.on ? h->o.on : weft_sched_current();
@@ -73,7 +72,7 @@ static int choose_scheduler(weft_http *h)
     return 0;
 }
 
-/* What all calls need. */
+/* Starts the flushers and the log's writer, which all calls need. */
 static int start_helpers(weft_http *h)
 {
     int rc = wh_flushers_start(h);
@@ -89,7 +88,7 @@ static void stop_helpers(weft_http *h)
         wh_log_stop(h->log);
 }
 
-/* The holder may wait for fibers to end. A caller that is cancelled cannot wait, and only tries. */
+/* The holder may keep the lock while fibers end. A cancelled caller cannot wait, so it tries and yields. */
 static void lock_life(weft_http *h)
 {
     if (weft_mutex_lock(&h->life, WEFT_FOREVER) != 0)
@@ -148,7 +147,7 @@ static int call_weft_serve(struct wh_serving *s)
     return weft_serve(s->listener, wh_serve_connection, s, &opts, s->deadline);
 }
 
-/* Into the list that weft_http_stop goes through. False: it was called. */
+/* Puts the call into the list that weft_http_stop walks. False: weft_http_stop was called before. */
 static bool list_serving(struct wh_serving *s)
 {
     weft_http *h = s->h;
@@ -197,11 +196,11 @@ void wh_join(weft_fiber *f)
         if (begun == 0)
             weft_shield_end();
         if (rc != 0)
-            weft_yield(); /* the shield of a caller is over: no wait is left to us */
+            weft_yield(); /* the time of the caller's shield is over: this fiber cannot wait any more */
     } while (rc == -ECANCELED);
 }
 
-/* Waits for the fiber; a cancel of the caller goes on to it. */
+/* Waits for the fiber. If the caller is cancelled, cancels the fiber too. */
 static int join_serving(weft_fiber *f)
 {
     int rc = weft_join(f, NULL, WEFT_FOREVER);
@@ -265,7 +264,7 @@ int weft_http_stop(weft_http *h)
     wh_lock(&h->lock);
     h->is_stopped = true;
     for (struct wh_serving *s = h->servings; s; s = s->next)
-        weft_cancel(s->fiber); /* it takes itself out of the list under the lock, so it is there */
+        weft_cancel(s->fiber); /* the fiber exists: it leaves the list under the lock before it ends */
     weft_mutex_unlock(&h->lock);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * http/target.c: the forms of a target, and the check of a host. The bytes of a target have been checked by the parser.
  *
- * A host is a name, an IPv4 address or an IPv6 address in brackets. Percent-encoding in it is refused, though RFC 3986 has
- * it: no name has any, and what is decoded later was not what was checked.
+ * A host is a name, an IPv4 address or an IPv6 address in brackets. Percent-encoding in a host is refused, though RFC
+ * 3986 allows it: no real name has it, and a host that is decoded later would not be the host that was checked.
  */
 #include "http/target.h"
 
@@ -25,7 +25,7 @@ static bool is_ipv6(const char *text, size_t size)
     return inet_pton(AF_INET6, copy, &address) == 1;
 }
 
-/* The end of the host at p, or NULL: it is empty or malformed. */
+/* The end of the host at p; NULL: it is empty or malformed. */
 static const char *host_end(const char *p, const char *end)
 {
     if (p < end && *p == '[') {

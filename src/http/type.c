@@ -1,6 +1,6 @@
 /*
- * http/type.c: content types by the extensions of names. A type of text says that it is UTF-8: almost all text is,
- * and browsers guess if they are not told. XML says by itself what it is encoded in.
+ * http/type.c: content types by the extensions of names. Types of text say charset=utf-8: almost all text is UTF-8, and
+ * browsers guess if no charset is given. XML files name their encoding themselves.
  */
 #include <string.h>
 
@@ -116,7 +116,7 @@ static bool copy_lower(char out[LONGEST + 1], const char *extension)
     return true;
 }
 
-/* What follows the last dot of a name, or of the last part of a path. A dot at the beginning hides a file. */
+/* The text behind the last dot in the last part of a path. A dot at the beginning of a name does not count. */
 static const char *extension_of(const char *name)
 {
     const char *slash = strrchr(name, '/');
