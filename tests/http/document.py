@@ -28,32 +28,31 @@ what the tests say.
 ROWS_INTRO = """
 ## Requirements
 
-{count} rows: {must} with MUST or MUST NOT, {defined} that the RFC defines without such a word ("defined": the grammar, what is
-compared with its case, and so on), and {other} with SHOULD or MAY that matter to weft. What applies to clients, proxies,
-gateways and caches alone is left out.
+{count} rows: {must} with MUST or MUST NOT, {defined} that the RFC defines without such a word ("defined": grammar, case of names,
+and so on), and {other} with SHOULD or MAY that matter to weft. Rules that are only for clients, proxies, gateways and caches
+are left out.
 
 The column "weft" says how weft answers:
 
 - "yes": the server fulfils the requirement by itself.
-- "the handler": the requirement is about what a program answers. The test shows that the API makes it possible.
-- "stricter" or "otherwise": what weft does differently on purpose. Where the RFC lets a server forgive an error, weft refuses,
-  because servers that disagree about a request can be tricked into serving one client's request to another client.
+- "the handler": the program that uses weft fulfils the requirement. The test shows that the API makes it possible.
+- "stricter" or "otherwise": weft differs on purpose. Where the RFC allows a server to accept a malformed request, weft refuses
+  it, because servers that disagree about a request can be tricked into serving one client's request to another client.
 
 Each test is a function in `tests/http/requirements/`. It sends bytes to a real server (`tests/http/server.c`) over a
-socket, and reads the answer with a strict reader.
+socket, and reads the answer with a strict parser.
 """
 
 ODD_INTRO = """
 ## Odd requests
 
-{count} requests, each sent to three servers that are set up equally (`tests/http/server.c`, `tests/http/peers/`): "hello" at `/`,
-an echo of POST at `/echo`, and a file at `/files/file.txt`. nginx and Go are those of Debian 12. To {same} requests all
+The tests send {count} requests to three servers with the same resources (`tests/http/server.c`, `tests/http/peers/`): "hello" at
+`/`, an echo of POST at `/echo`, and a file at `/files/file.txt`. nginx and Go are those of Debian 12. To {same} requests all
 three answer in the same way. To the other {differ} they do not, and a sentence says why.
 
-A cell has the statuses of the answers, the body where it tells something, and whether the connection is "kept" or "closed"
-then. Where two answers stand in a cell, the server has taken what the client sent for two requests. A request without
-"kept" and "closed" is cut: the client has ended in the middle of it. The bytes of each request are in
-`tests/http/odd_requests/`.
+A cell has the status of each answer, sometimes its body, and whether the connection is then "kept" or "closed". If a cell has
+two final answers, the server has read the bytes as two requests. If a cell has neither "kept" nor "closed", the request is cut: the
+client ends its sending half in the middle of the request. The bytes of each request are in `tests/http/odd_requests/`.
 """
 
 

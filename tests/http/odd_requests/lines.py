@@ -7,36 +7,36 @@ odd("one empty line before the request", b"\r\n" + get(),
 odd("two empty lines before the request", b"\r\n\r\n" + get(),
     why="A server should ignore at least one empty line; weft takes one and no more, nginx any number, and Go none.")
 odd("a bare LF before the request", b"\n" + get(),
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("a bare CR before the request", b"\r" + get(),
     why="nginx skips each CR and LF before a request; weft skips one CR LF, and Go nothing.")
 odd("a space before the request", b" " + get())
 odd("every line ends with LF alone", get().replace(b"\r\n", b"\n"),
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("the request line ends with LF alone", get().replace(b"\r\n", b"\n", 1),
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("one field ends with LF alone", b"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n",
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("the head ends with LF alone", b"GET / HTTP/1.1\r\nHost: a\r\n\n",
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("the head ends with LF CR LF", b"GET / HTTP/1.1\r\nHost: a\n\r\n",
-    why="A server may take LF alone for the end of a line; weft does not, because servers that disagree about line "
-        "ends can be tricked.")
+    why="A server may accept LF alone as a line end; weft does not, because servers that disagree about line ends "
+        "can be tricked.")
 odd("lines end with CR alone", get().replace(b"\r\n", b"\r"))
 odd("lines end with CR CR LF", b"GET / HTTP/1.1\r\r\nHost: a\r\r\n\r\r\n")
 odd("lines end with LF CR", b"GET / HTTP/1.1\n\rHost: a\n\r\n\r")
 odd("a CR inside the request line", b"GET /\r HTTP/1.1\r\nHost: a\r\n\r\n")
 odd("two spaces before the target", line("GET  / HTTP/1.1"),
-    why="nginx forgives spaces in a request line; the grammar has exactly one between two words.")
+    why="nginx accepts extra spaces in a request line; the grammar has exactly one space between two words.")
 odd("two spaces before the version", line("GET /  HTTP/1.1"),
-    why="nginx forgives spaces in a request line; the grammar has exactly one between two words.")
+    why="nginx accepts extra spaces in a request line; the grammar has exactly one space between two words.")
 odd("a space behind the version", line("GET / HTTP/1.1 "),
-    why="nginx forgives spaces in a request line; the grammar has exactly one between two words.")
+    why="nginx accepts extra spaces in a request line; the grammar has exactly one space between two words.")
 odd("a TAB before the target", line("GET\t/ HTTP/1.1"))
 odd("a TAB before the version", line("GET /\tHTTP/1.1"))
 odd("a vertical TAB before the target", line("GET\x0b/ HTTP/1.1"))
@@ -48,14 +48,14 @@ odd("an empty method", line(" / HTTP/1.1"))
 odd("four words", line("GET / x HTTP/1.1"))
 odd("a NUL in the request line", line("GET /\0 HTTP/1.1"))
 odd("nothing but an empty line", b"\r\n", cut=True,
-    why="Go answers 400 to a head that is cut; weft and nginx close, because nobody has asked for anything yet.")
+    why="Go answers 400 to a head that is cut; weft and nginx close, because no request has come yet.")
 odd("nothing at all", b"", cut=True)
 odd("half a request line", b"GET /", cut=True,
-    why="Go answers 400 to a head that is cut; weft and nginx close, because nobody has asked for anything yet.")
+    why="Go answers 400 to a head that is cut; weft and nginx close, because no request has come yet.")
 odd("half a head", b"GET / HTTP/1.1\r\nHost: a\r\n", cut=True,
-    why="Go answers 400 to a head that is cut; weft and nginx close, because nobody has asked for anything yet.")
+    why="Go answers 400 to a head that is cut; weft and nginx close, because no request has come yet.")
 odd("a head without its last LF", b"GET / HTTP/1.1\r\nHost: a\r\n\r", cut=True,
-    why="Go answers 400 to a head that is cut; weft and nginx close, because nobody has asked for anything yet.")
+    why="Go answers 400 to a head that is cut; weft and nginx close, because no request has come yet.")
 
 group("Versions")
 odd("HTTP/1.0", get(version="1.0"))

@@ -3,21 +3,21 @@ from rows import ask, chunked, holds, is_closed, is_kept, refused, request, row,
 from wire import Connection
 
 
-@row("9112 9.3", "defined", "An HTTP/1.1 connection persists unless close is said.")
+@row("9112 9.3", "defined", "An HTTP/1.1 connection persists unless a message says close.")
 def a_connection_of_http_1_1_is_kept(s):
     with Connection(s.port) as c:
         for _ in range(3):
             same(c.send(request("GET", "/")).answer().get("Connection"), None)
 
 
-@row("9112 9.3", "defined", "A connection of HTTP/1.0 is closed unless keep-alive is said.")
+@row("9112 9.3", "defined", "An HTTP/1.0 connection is closed unless the request says keep-alive.")
 def a_connection_of_http_1_0_is_closed(s):
     with Connection(s.port) as c:
         same(c.send(request("GET", "/", version="1.0")).answer().get("Connection"), "close")
         is_closed(c)
 
 
-@row("9112 9.3", "defined", "A connection of HTTP/1.0 that says keep-alive may persist; the answer says so.")
+@row("9112 9.3", "defined", "An HTTP/1.0 connection may persist if the request says keep-alive; the answer says so.")
 def a_connection_of_http_1_0_may_be_kept(s):
     with Connection(s.port) as c:
         answer = c.send(request("GET", "/", "Connection: keep-alive", version="1.0")).answer()
@@ -25,7 +25,7 @@ def a_connection_of_http_1_0_may_be_kept(s):
         is_kept(c)
 
 
-@row("9112 9.3", "defined", "close goes before keep-alive.")
+@row("9112 9.3", "defined", "close wins over keep-alive.")
 def close_goes_before_keep_alive(s):
     for version in ("1.0", "1.1"):
         with Connection(s.port) as c:
@@ -43,7 +43,7 @@ def an_unread_body_is_no_request(s):
         is_kept(c)
 
 
-@row("9112 9.3", "MUST", "If a body is not read to its end, the connection is closed behind the answer.")
+@row("9112 9.3", "MUST", "If a body is not read to its end, the connection is closed after the answer.")
 def a_body_that_is_too_long_to_skip_closes(s):
     with Connection(s.port) as c:
         answer = c.send(request("POST", "/unread", "Content-Length: 900000")).answer()
@@ -110,7 +110,7 @@ def a_client_that_still_sends_reads_the_refusal(s):
         holds(not c.was_reset, "the connection was reset")
 
 
-@row("9112 9.6", "defined", "The end of a client's sending half ends neither its requests nor their answers.")
+@row("9112 9.6", "defined", "A client that ends its sending half still gets the answers to its requests.")
 def a_half_closed_client_gets_its_answers(s):
     with Connection(s.port) as c:
         c.send(request("GET", "/"), request("POST", "/echo", body=b"hi"), request("GET", "/parts")).end()
@@ -125,7 +125,7 @@ def connection_options_have_no_case(s):
 
 
 @row("9110 7.6.1", "MUST NOT",
-     "Connection names no field that is meant for all recipients; a handler cannot add options.")
+     "Connection does not name fields that are meant for all recipients; a handler cannot add options.")
 def a_handler_cannot_add_connection_options(s):
     for name in ("Connection", "Keep-Alive", "Upgrade"):
         same(ask(s, "GET", f"/field?name={name}&value=x").text(), "EINVAL\n")
@@ -150,7 +150,7 @@ def expect_goes_before_upgrade(s):
 
 
 @row("9110 7.8", "MUST NOT",
-     "No protocol is switched to that was not asked for, and none that the server does not have.")
+     "The server switches to no protocol that the client did not ask for, or that the server does not have.")
 def upgrade_is_ignored(s):
     for protocol in ("websocket", "h2c", "TLS/1.0"):
         with Connection(s.port) as c:
@@ -184,7 +184,7 @@ def expect_gets_100_when_the_handler_reads(s):
 
 
 @row("9110 10.1.1", "MUST",
-     "If the server can decide by the head alone, it answers 100-continue with the final status.")
+     "If the server can decide from the head alone, it answers 100-continue with the final status.")
 def expect_gets_the_final_answer_of_a_handler_that_does_not_read(s):
     for raw, wanted in ((request("POST", "/none", "Expect: 100-continue", "Content-Length: 2"), 404),
                         (request("POST", "/unread", "Expect: 100-continue", "Content-Length: 2"), 200),

@@ -33,7 +33,7 @@ def no_other_coding_is_applied(s):
     same((answer.get("Transfer-Encoding"), answer.text()), ("chunked", "one two\n"))
 
 
-@row("9112 6.1", "MUST NOT", "No answer 1xx or 204 has Transfer-Encoding.")
+@row("9112 6.1", "MUST NOT", "No 1xx or 204 answer has Transfer-Encoding.")
 def no_204_and_no_100_has_a_coding(s):
     same(status(ask(s, "GET", "/status/204?parts"), 204).get("Transfer-Encoding"), None)
     with Connection(s.port) as c:
@@ -48,7 +48,7 @@ def an_answer_to_http_1_0_is_not_chunked(s):
 
 
 @row("9112 6.1", "MUST",
-     "An HTTP/1.0 request with Transfer-Encoding has a faulty framing: the connection is closed behind it.",
+     "An HTTP/1.0 request with Transfer-Encoding has a faulty framing: the connection is closed after it.",
      stricter="400; it is not processed")
 def a_coding_in_http_1_0_is_400(s):
     refused(s, request("POST", "/echo", "Transfer-Encoding: chunked", "Connection: keep-alive", version="1.0") + chunked(b"hi"))
@@ -75,7 +75,7 @@ def an_answer_has_a_length_or_is_chunked(s):
         same(ask(s, "GET", path).framing, framing, path)
 
 
-@row("9112 6.3", "defined", "An answer to HEAD, and an answer 1xx, 204 or 304, ends with its header section.")
+@row("9112 6.3", "defined", "An answer to HEAD, and a 1xx, 204 or 304 answer, ends with its header section.")
 def answers_without_a_body_end_with_their_head(s):
     tag = ask(s, "GET", "/files/file.txt").get("ETag")
     with Connection(s.port) as c:
@@ -108,14 +108,14 @@ def lengths_that_differ_are_400(s):
 
 
 @row("9110 8.6", "MUST",
-     "Several equal values of Content-Length are refused, or count as one.",
+     "Repeated equal values of Content-Length are refused, or count as one value.",
      stricter="400; they never count as one")
 def equal_lengths_are_400(s):
     refused(s, lengths("5", "5"))
     refused(s, lengths("5, 5"))
 
 
-@row("9110 8.6", "MUST", "A Content-Length that does not fit an integer is not read wrongly.")
+@row("9110 8.6", "MUST", "A Content-Length that does not fit an integer is not misread.")
 def a_huge_length_is_400(s):
     for value in ("18446744073709551616", "18446744073709551621", "9223372036854775808", "9" * 40):
         refused(s, lengths(value))
@@ -140,7 +140,7 @@ def a_request_without_framing_has_no_body(s):
         is_kept(c)
 
 
-@row("9112 6", "defined", "How long a request's body is does not depend on its method.")
+@row("9112 6", "defined", "The length of a request's body does not depend on the method.")
 def a_get_may_have_a_body(s):
     with Connection(s.port) as c:
         status(c.send(request("GET", "/", body=b"GET / HTTP/1.1\r\n\r\n")).answer(), 200)
@@ -157,7 +157,7 @@ def chunks_may_come_byte_by_byte(s):
         is_kept(c)
 
 
-@row("9112 7.1", "MUST", "A chunk's size that does not fit an integer is not read wrongly.")
+@row("9112 7.1", "MUST", "A chunk's size that does not fit an integer is not misread.")
 def a_huge_chunk_size_is_400(s):
     for size in (b"10000000000000000", b"ffffffffffffffff", b"8000000000000000", b"1" + b"0" * 40):
         refused(s, CODED + size + b"\r\nhi\r\n0\r\n\r\n")
@@ -188,20 +188,20 @@ def chunk_extensions_are_ignored(s):
 
 @row("9110 5.6.3", "MUST",
      "White space that the grammar calls bad is removed (in chunk extensions).",
-     stricter="otherwise: 400. Servers that skip it were tricked")
+     stricter="otherwise: 400, because servers that skip it were tricked")
 def white_space_in_a_chunk_extension_is_400(s):
     refused(s, CODED + b"2 ;a\r\nhi\r\n0\r\n\r\n")
     refused(s, CODED + b"2; a\r\nhi\r\n0\r\n\r\n")
     refused(s, CODED + b"2;a =b\r\nhi\r\n0\r\n\r\n")
 
 
-@row("9112 7.1.1", "SHOULD", "The length of chunk extensions is limited, and 4xx is the answer beyond.")
+@row("9112 7.1.1", "SHOULD", "The length of chunk extensions is limited; above the limit the answer is 4xx.")
 def long_chunk_extensions_are_400(s):
     refused(s, CODED + b"2;a=" + b"b" * 300 + b"\r\nhi\r\n0\r\n\r\n")
     refused(s, CODED + b"1;abcdefghijklmnop\r\nx\r\n" * 1500 + b"0\r\n\r\n")
 
 
-@row("9112 7.1.2", "MUST", "Trailer fields are thrown away, or kept apart from the header fields.")
+@row("9112 7.1.2", "MUST", "Trailer fields are discarded, or kept apart from the header fields.")
 def trailer_fields_are_no_header_fields(s):
     raw = request("POST", "/show", "Transfer-Encoding: chunked") + chunked(b"hi", trailer=b"X-Trailer: 1\r\nExpires: 0\r\n")
     holds("Trailer: 1" not in ask_raw(s, raw).text(), "the handler sees a trailer field")
@@ -254,7 +254,7 @@ def a_304_has_no_wrong_length(s):
     same(status(ask(s, "GET", "/status/304"), 304).get("Content-Length"), None)
 
 
-@row("9110 8.6", "MUST NOT", "No answer 1xx or 204 has Content-Length, even if the handler gives one.")
+@row("9110 8.6", "MUST NOT", "No 1xx or 204 answer has Content-Length, even if the handler adds it.")
 def a_204_has_no_length(s):
     for how in ("", "?parts", "?length"):
         same(status(ask(s, "GET", "/status/204" + how), 204).get("Content-Length"), None)

@@ -52,7 +52,7 @@ def one_empty_line_before_a_request_is_ignored(s):
 
 
 @row("9112 2.2", "SHOULD",
-     "What does not match the grammar gets 400, and the connection is closed.",
+     "A request that does not match the grammar gets 400, and the connection is closed.",
      stricter="a line that ends with LF alone is refused too, though a server may take it")
 def bytes_that_are_no_request_are_400_and_the_end(s):
     refused(s, b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
@@ -60,7 +60,7 @@ def bytes_that_are_no_request_are_400_and_the_end(s):
     refused(s, b"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n")
 
 
-@row("9112 2.3", "defined", "The name of the version is compared with its case.")
+@row("9112 2.3", "defined", "The name of the version is compared with case.")
 def the_name_of_the_version_has_a_case(s):
     refused(s, b"GET / http/1.1\r\nHost: a\r\n\r\n")
 
@@ -72,8 +72,8 @@ def every_answer_is_http_1_1(s):
         holds(answer.head.startswith(b"HTTP/1.1 "), "version")
 
 
-@row("9110 6.2", "SHOULD", "A minor version above the highest known one is handled as the highest known one.",
-     stricter="otherwise: 505. There is no such version, so no client relies on it")
+@row("9110 6.2", "SHOULD", "A minor version above the highest known version is handled as the highest known version.",
+     stricter="otherwise: 505, because no such version exists")
 def http_1_2_is_505(s):
     refused(s, request("GET", "/", version="1.2"), 505)
 
@@ -90,19 +90,19 @@ def a_target_that_is_too_long_is_414(s):
     refused(s, request("GET", "/" + "a" * 20000), 414)
 
 
-@row("9112 3", "SHOULD", "A request line of 8000 octets is taken.")
+@row("9112 3", "SHOULD", "A request line of 8000 octets is accepted.")
 def a_request_line_of_8000_octets_is_taken(s):
     target = "/show?" + "a" * (8000 - len("GET /show? HTTP/1.1\r\n"))
     same(ask(s, "GET", target).text().startswith("GET\n/show\naaa"), True, "what the handler saw")
 
 
-@row("9112 3", "SHOULD", "A method that is longer than any that is implemented gets 501.")
+@row("9112 3", "SHOULD", "A method that is longer than all implemented methods gets 501.")
 def a_long_method_is_501(s):
     status(ask(s, "A" * 32, "/"), 405)  # this server has a route for all methods, so it knows each
     refused(s, request("A" * 33, "/"), 501)
 
 
-@row("9112 3.1", "defined", "The method is compared with its case.")
+@row("9112 3.1", "defined", "The method is compared with case.")
 def get_in_lower_case_is_another_method(s):
     status(ask(s, "get", "/"), 405)
     same(ask(s, "get", "/show").text().split("\n")[0], "get")
@@ -121,7 +121,7 @@ def two_hosts_are_400(s):
 
 
 @row("9112 3.2", "MUST",
-     "A request whose Host is no valid value gets 400.",
+     "A request with an invalid Host gets 400.",
      stricter="percent-encoding in a host is refused too")
 def an_invalid_host_is_400(s):
     for host in ("a b", "a/b", "a@b", "a:b", "a:99999", "[::1", "[1]", "a?b", "a#b", "%41", "\xe9", "a:80:80"):
@@ -134,19 +134,19 @@ def an_empty_host_is_taken(s):
 
 
 @row("9110 7.2", "defined",
-     "The host and port that a request asks for are those of Host, for the program to tell its sites apart.",
+     "The program can tell its sites apart by the host and port in Host.",
      by="handler")
 def the_handler_sees_host_and_port(s):
     same(sees(s, host="example.org:8080")[3], "example.org:8080")
     same(sees(s, host="[::1]:80")[3], "[::1]:80")
 
 
-@row("9112 3.2.1", "defined", "The origin form is taken; its path and query are what was sent.")
+@row("9112 3.2.1", "defined", "The origin form is accepted, and the handler gets path and query as they were sent.")
 def the_origin_form_has_path_and_query(s):
     same(sees(s, target="/show/%41?b=%20&c")[1:3], ["/show/%41", "b=%20&c"])
 
 
-@row("9112 3.2.2", "MUST", "The absolute form is taken, with any method.")
+@row("9112 3.2.2", "MUST", "The absolute form is accepted with any method.")
 def the_absolute_form_is_taken(s):
     same(sees(s, target="http://a/show?b")[1:3], ["/show", "b"])
     same(ask(s, "POST", "http://a/echo", body=b"x").text(), "x")
@@ -177,21 +177,21 @@ def an_https_target_on_a_plain_connection_is_421(s):
     refused(s, request("GET", "HTTPS://a/"), 421)
 
 
-@row("9112 3.2.3", "defined", "The authority form is that of CONNECT, and of no other method.")
+@row("9112 3.2.3", "defined", "Only CONNECT may have the authority form.")
 def the_authority_form_is_that_of_connect(s):
     status(ask(s, "CONNECT", "a:80"), 501)
     refused(s, request("GET", "a:80"))
     refused(s, request("CONNECT", "/"))
 
 
-@row("9112 3.2.4", "defined", "The asterisk form is that of OPTIONS, and of no other method.")
+@row("9112 3.2.4", "defined", "Only OPTIONS may have the asterisk form.")
 def the_asterisk_form_is_that_of_options(s):
     status(ask(s, "OPTIONS", "*"), 204)
     refused(s, request("GET", "*"))
 
 
 @row("9112 3.3", "defined",
-     "Without a host in target and fields (HTTP/1.0), the target's host is not made up.",
+     "If an HTTP/1.0 request names no host, the server does not invent a host.",
      by="handler")
 def a_request_of_http_1_0_may_have_no_host(s):
     same(sees(s, host=None, version="1.0")[3], "")
@@ -239,7 +239,7 @@ def a_target_may_be_as_long_as_a_location(s):
 
 
 @row("9110 3.3", "MUST NOT",
-     "Requests on one connection are not taken for those of one user: nothing of a request stays for the next.")
+     "The server does not assume that all requests of a connection come from one user: nothing of a request stays for the next.")
 def nothing_of_a_request_stays_for_the_next(s):
     with Connection(s.port) as c:
         c.send(request("GET", "/show?q", "Authorization: x", "Cookie: a=b", host="b"), request("GET", "/show", host="a"))
@@ -261,7 +261,7 @@ def an_unknown_field_is_ignored(s):
     status(ask(s, "GET", "/", "No-Such-Field: 1", "Via: 1.0 b", "Max-Forwards: 0"), 200)
 
 
-@row("9110 5.2", "defined", "Lines of one name are kept in their order, so that their values can be joined.")
+@row("9110 5.2", "defined", "Fields of one name keep their order, so that their values can be joined.")
 def lines_of_one_name_keep_their_order(s):
     same(sees(s, "X-Odd: 1", "X-Even: 2", "x-odd: 3")[-3:], ["X-Odd: 1", "X-Even: 2", "x-odd: 3"])
 
@@ -284,7 +284,7 @@ def a_head_without_its_end_does_nothing(s):
     same(ask(s, "GET", "/item").text(), before)
 
 
-@row("9110 5.4", "MUST", "Fields that are larger, or more, than the server takes get a status 4xx.")
+@row("9110 5.4", "MUST", "Too many or too large fields get a 4xx status.")
 def too_many_or_too_large_fields_are_431(s):
     refused(s, request("GET", "/", "X-Long: " + "v" * 17000), 431)
     refused(s, request("GET", "/", *["X: y"] * 200), 431)

@@ -19,7 +19,7 @@ def seconds(date):
 # ---- Date and the form of dates
 
 
-@row("9110 6.6.1", "MUST", "Answers 2xx, 3xx and 4xx have Date.")
+@row("9110 6.6.1", "MUST", "2xx, 3xx and 4xx answers have Date.")
 def answers_have_date(s):
     for raw in (request("GET", "/"), request("GET", "/status/204"), request("GET", "/moved"), request("GET", "/none"),
                 request("POST", "/"), b"bad\r\n\r\n", request("GET", "/files/file.txt"), request("GET", "/files/sub"),
@@ -41,7 +41,7 @@ def dates_are_sent_as_imf_fixdate(s):
     same(answer.get("Last-Modified"), MODIFIED)
 
 
-@row("9110 5.6.7", "MUST", "All three forms of dates are understood.")
+@row("9110 5.6.7", "MUST", "All three forms of dates are read.")
 def all_three_forms_of_dates_are_understood(s):
     for date in (MODIFIED, "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"):
         status(ask(s, "GET", "/files/file.txt", f"If-Modified-Since: {date}"), 304)
@@ -135,14 +135,14 @@ def options_tells_the_methods(s):
     holds("GET" in ask(s, "OPTIONS", "*").get("Allow"), "Allow")
 
 
-@row("9110 9.3.8", "SHOULD", "TRACE does not show what is secret. weft has no TRACE of its own.")
+@row("9110 9.3.8", "SHOULD", "TRACE does not show secrets. weft has no TRACE of its own.")
 def trace_is_405(s):
     answer = status(ask(s, "TRACE", "/", "Cookie: secret"), 405)
     holds("secret" not in answer.text(), "the answer shows a cookie")
 
 
 @row("9110 9.2.1", "MUST",
-     "An unsafe action is not done for a safe method: a handler is that of its method.",
+     "A safe method causes no unsafe action: each method has its own handler.",
      by="handler")
 def a_handler_of_put_is_not_called_for_get(s):
     before = ask(s, "GET", "/item").text()
@@ -203,7 +203,7 @@ def a_status_without_a_reason_has_its_space(s):
 
 
 @row("9110 15", "defined",
-     "Only statuses of three digits from 200 to 599 are final answers: a handler cannot send another one.")
+     "Only statuses from 200 to 599 are final: a handler cannot send another status.")
 def a_handler_cannot_send_another_status(s):
     for code in ("0", "99", "100", "103", "199", "600", "999"):
         same(ask(s, "GET", f"/status/{code}").text(), "refused\n")
