@@ -11,10 +11,10 @@
 enum {
     EACH_CONNECTION = 2,
     EACH_WORKER = 4,      /* epoll or a ring, and what wakes the worker up */
-    OTHERS = 24,          /* standard streams, listener, folder, log, signals, what /proc is read by */
+    OTHERS = 24,          /* standard streams, listener, folder, log, signals, files of /proc */
     FEWEST = 8,           /* connections; a browser opens six */
-    SERVER_LIMIT = 16384, /* weft_http_opts.max_conns, if it is not set */
-    WORTH_A_WORD = 4096,  /* connections; a user of fewer may wonder why */
+    SERVER_LIMIT = 16384, /* the default of weft_http_opts.max_conns */
+    WORTH_A_WORD = 4096,  /* connections; with fewer, the user is told */
 };
 
 bool descriptors_prepare(unsigned workers, unsigned *connections)

@@ -1,5 +1,5 @@
 /*
- * descriptors.h: how many descriptors this process may have, and how many connections that is enough for.
+ * descriptors.h: how many descriptors this process may have, and how many connections these allow.
  */
 #ifndef TOOL_DESCRIPTORS_H
 #define TOOL_DESCRIPTORS_H
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /**
- * Raises the limit of descriptors as far as this user may. *connections is how many connections may be open at a time; 0:
- * no fewer than the server's own limit. Says on stderr what is wrong, and returns false if the limit is too low to serve.
+ * Raises the limit of descriptors as far as this user may. *connections: how many connections may be open at a time; 0:
+ * as many as the server's own limit. Returns false, and says so on stderr, if the limit is too low to serve.
  */
 bool descriptors_prepare(unsigned workers, unsigned *connections);
 

@@ -1,5 +1,5 @@
 /*
- * figures.c: see figures.h. What the kernel knows is read from /proc, which never waits for a disk.
+ * figures.c: see figures.h. The kernel's figures come from /proc, which never waits for a disk.
  */
 #include "figures.h"
 

@@ -28,16 +28,16 @@ struct figures {
     struct worker_figures workers[];
 };
 
-/** Memory for the figures of the calling fiber's scheduler, all zero. NULL: there is none. Free it by free(3). */
+/** Memory for the figures of the calling fiber's scheduler, all zero. NULL: no memory. Free it by free(3). */
 struct figures *figures_new(void);
 
 /** Takes the figures. Call it in a fiber. */
 void figures_take(struct figures *f, const weft_http *h);
 
-/** How much a worker has used its CPU between two figures, from 0 to 1. */
+/** The part of the time between two figures in which a worker has used its CPU, from 0 to 1. */
 double figures_load(const struct figures *before, const struct figures *now, size_t worker);
 
-/** Change per second of a count that is `before` in one of the figures and `now` in the other. */
+/** The change per second of a count that is `before` in `f` and `now` in `g`. */
 double figures_rate(const struct figures *f, uint64_t before, const struct figures *g, uint64_t now);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * history.h: the last minutes of a server, a point for each second. So the live page has charts as soon as it is opened.
+ * history.h: the last minutes of a server, a point for each second, so that the live page has charts as soon as it is
+ * opened.
  *
- * Not thread-safe: its user locks.
+ * Not thread-safe: the caller locks.
  */
 #ifndef TOOL_HISTORY_H
 #define TOOL_HISTORY_H
@@ -12,7 +13,7 @@ enum { HISTORY_SECONDS = 180 };
 
 struct history {
     size_t workers, point_size;
-    unsigned count, next; /* points that there are, and where the next one goes */
+    unsigned count, next; /* the number of points, and the place of the next one */
     unsigned char *points;
 };
 

@@ -57,7 +57,7 @@ static const char foreign_client[] = "The status page answers programs on this m
 static const char foreign_name[] =
     "The status page answers only to the names localhost, 127.0.0.1 and [::1]: this request has another Host, or "
     "none.\n"
-    "A web site could otherwise read this page, by a name of its own that points to this machine.\n";
+    "Otherwise a web site whose name points to this machine could read this page.\n";
 
 static const char proxied[] =
     "The status page answers programs on this machine only, and this request came through a proxy.\n";
@@ -69,7 +69,7 @@ static bool is_local_client(weft_exchange *x)
     return weft_http_peer(x, (struct sockaddr *)&peer, &size) == 0 && local_address((struct sockaddr *)&peer);
 }
 
-/* A target in absolute form has a host too, which counts instead of the field: both must be local. */
+/* The host of a target in absolute form replaces the Host field. Both must be local. */
 static bool has_local_names(weft_exchange *x)
 {
     const char *field = weft_http_header(x, "Host");

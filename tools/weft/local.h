@@ -1,10 +1,10 @@
 /*
- * local.h: whether a request comes from this machine and means it.
+ * local.h: whether a request comes from a program on this machine that asks for this machine.
  *
- * The address of the client is not enough. A page of a foreign web site, open in a browser on this machine, can have its
- * own name point to 127.0.0.1 (DNS rebinding), and then read what this server answers. Such a request carries the
- * foreign name in its Host field. And a proxy on this machine passes on what others have asked: such a request mostly has
- * a field that says so.
+ * The address of the client is not enough. A foreign web site that is open in a browser on this machine can let its own
+ * name point to 127.0.0.1 (DNS rebinding), and then read the answers of this server. Such a request has the foreign
+ * name in its Host field. And a proxy on this machine passes on requests of others: such a request mostly has a field
+ * that says so.
  */
 #ifndef TOOL_LOCAL_H
 #define TOOL_LOCAL_H
@@ -15,8 +15,8 @@
 #include <weft/http.h>
 
 /**
- * Whether an address is a loopback address: 127.0.0.0/8, ::1, or the first one written as IPv6. A UNIX socket has none, so
- * it is not: who listens there is mostly behind a proxy.
+ * Whether an address is a loopback address: 127.0.0.0/8, the same in IPv6's form, or ::1. False for a UNIX socket,
+ * because a server on a UNIX socket is mostly behind a proxy.
  */
 bool local_address(const struct sockaddr *address);
 
@@ -24,8 +24,8 @@ bool local_address(const struct sockaddr *address);
 bool local_host(const char *host);
 
 /**
- * Answers 403 and says why, unless the client is on this machine, has named it as such, and is no proxy. Returns 0, or 1:
- * it has answered, or a negative errno of the answer.
+ * Answers 403, with the reason, unless the client is on this machine, names a loopback host, and is no proxy. Returns 0
+ * if the request is local, 1 if it was refused, or a negative errno of the answer.
  */
 int local_or_refuse(weft_exchange *x);
 

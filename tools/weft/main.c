@@ -1,5 +1,5 @@
 /*
- * main.c: the `weft` command. Its first argument says what to do; options.h reads the rest.
+ * main.c: the `weft` command. Its first argument is the command; options.h reads the rest.
  *
  * Exit status: 0, 1 something failed, 2 the command line is wrong.
  */
@@ -15,8 +15,9 @@
 #include "say.h"
 #include "serve.h"
 
-/* A standard stream that the caller has closed must not become a connection, which then would get this program's words.
- * What is opened in its place is of no use to it: a write to "standard output" still fails. */
+/* Opens a file in place of each standard stream that the caller has closed. Otherwise a connection would get its
+ * number, and this program's messages would go to that connection. The file is read-only, so that writing messages
+ * still fails. */
 static void hold_standard_streams(void)
 {
     int fd;

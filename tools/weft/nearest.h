@@ -1,5 +1,5 @@
 /*
- * nearest.h: the known word that a mistyped one may have meant.
+ * nearest.h: finds the word that the user may have meant by a mistyped word.
  */
 #ifndef TOOL_NEAREST_H
 #define TOOL_NEAREST_H
@@ -7,8 +7,9 @@
 #include <stddef.h>
 
 /**
- * The word of `known` that differs least from the first `length` bytes of `word`. Letters that are missing, too many, wrong
- * or swapped with their neighbour count one each. NULL if a third of the word or more would have to change.
+ * The word of `known` that differs least from the first `length` bytes of `word`. A letter that is missing, extra,
+ * wrong or swapped with its neighbour is one difference. NULL if the best word has more than about a third of `length`
+ * differences.
  */
 const char *nearest(const char *word, size_t length, const char *const known[], size_t count);
 

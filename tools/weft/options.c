@@ -39,10 +39,10 @@ static const struct option serve_options[] = {
     {"--status", FLAG, offsetof(struct options, status), NULL, "show the live state at /_weft, to this machine only", 0,
      0},
     {"--list", FLAG, offsetof(struct options, list), NULL, "list folders that have no index.html", 0, 0},
-    {"--hidden", FLAG, offsetof(struct options, hidden), NULL, "serve names that begin with a dot, too", 0, 0},
+    {"--hidden", FLAG, offsetof(struct options, hidden), NULL, "also serve names that begin with a dot", 0, 0},
     {"--grace", NUMBER, offsetof(struct options, grace), "SECONDS",
      "how long requests may go on after SIGINT or SIGTERM.\nDefault 10", 0, 86400},
-    {"--help", FLAG, 0, NULL, "print this", 0, 0},
+    {"--help", FLAG, 0, NULL, "print this help", 0, 0},
 };
 #define SERVE_OPTIONS (sizeof serve_options / sizeof *serve_options)
 
@@ -56,9 +56,9 @@ void options_help(FILE *to)
 {
     fputs("weft serves files over HTTP/1.1.\n\n"
           "  weft serve [DIR] [OPTIONS]    serve the files of DIR, by default of the current folder\n"
-          "  weft serve --help             the options\n"
-          "  weft version                  the version\n"
-          "  weft help                     this\n\n"
+          "  weft serve --help             print the options\n"
+          "  weft version                  print the version\n"
+          "  weft help                     print this help\n\n"
           "Example: weft serve public --port 8000 --status\n",
           to);
 }
@@ -81,7 +81,8 @@ void options_serve_help(FILE *to)
     fputs("weft serve [DIR] [OPTIONS]    serves the files of DIR, by default of the current folder\n\n", to);
     for (size_t i = 0; i < SERVE_OPTIONS; i++)
         print_option(to, &serve_options[i]);
-    fputs("\nSIGINT (Ctrl-C) and SIGTERM end it: requests are finished first. A second signal ends it at once.\n"
+    fputs("\nAfter SIGINT (Ctrl-C) or SIGTERM it finishes its requests, then ends.\n"
+          "A second signal ends it at once.\n"
           "The man page weft(1) says more.\n",
           to);
 }
@@ -146,7 +147,7 @@ static bool set(struct options *options, const struct option *option, const char
         return set_driver(field, option, value);
     case TEXT:
         if (!*value) {
-            say("%s needs a value, and an empty one is none", option->name);
+            say("%s needs a value that is not empty", option->name);
             return false;
         }
         *(const char **)field = value;
@@ -200,7 +201,7 @@ static bool read_serve(struct options *options, char **argv)
         else if (!options->dir)
             options->dir = *argv;
         else {
-            say("weft serve serves one folder, and got two: \"%s\" and \"%s\"" TRY_SERVE_HELP, options->dir, *argv);
+            say("weft serve takes one folder, but got two: \"%s\" and \"%s\"" TRY_SERVE_HELP, options->dir, *argv);
             return false;
         }
         if (words == 0)
@@ -234,7 +235,7 @@ static bool alone(enum command command, struct options *options, char **argv)
     options->command = command;
     if (!argv[1])
         return true;
-    say("weft %s takes nothing more, and got \"%s\"" TRY_HELP, argv[0], argv[1]);
+    say("weft %s takes no argument, but got \"%s\"" TRY_HELP, argv[0], argv[1]);
     return false;
 }
 

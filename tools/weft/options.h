@@ -1,8 +1,8 @@
 /*
  * options.h: the command line of `weft`.
  *
- * One table (options.c) says which options `weft serve` has. It is read by the parser, by the help and by the search
- * for the option that a mistyped word may have meant.
+ * One table (options.c) has the options of `weft serve`. The parser, the help, and the search for mistyped options use
+ * it.
  */
 #ifndef TOOL_OPTIONS_H
 #define TOOL_OPTIONS_H
@@ -25,7 +25,7 @@ struct options {
     bool status, list, hidden;
 };
 
-/** Reads the command line. Returns false if it is wrong, and has said so on stderr. */
+/** Reads the command line. If it is wrong, says so on stderr and returns false. */
 bool options_read(struct options *options, int argc, char **argv);
 
 /** Prints what `weft help` says. */

@@ -16,7 +16,8 @@
 #define ADDRESS_ROOM 33
 #define PATH_ROOM 512 /* "/proc/", two names of a folder, and what stands between them */
 
-/* An address as the kernel's tables have it: its 32-bit words as they lie in memory, each as eight digits. "": all. */
+/* Writes an address as the kernel's tables do: its 32-bit words as they lie in memory, each as eight digits. "": all
+ * addresses. */
 static void write_hex(const char *addr, char hex[ADDRESS_ROOM])
 {
     struct in_addr v4;
@@ -29,8 +30,8 @@ static void write_hex(const char *addr, char hex[ADDRESS_ROOM])
                  v6.s6_addr32[3]);
 }
 
-/* Whether two sockets cannot have the same port: one of them has all addresses, or both have the same one. An IPv4
- * address in the table of IPv6 has other digits before its own. */
+/* Whether two sockets cannot have the same port, because one of them has all addresses, or both have the same address.
+ * In the table of IPv6, an IPv4 address has more digits in front. */
 static bool overlaps(const char *listed, const char *wanted)
 {
     size_t listed_length = strlen(listed), length = strlen(wanted);

@@ -9,7 +9,7 @@
 
 /**
  * Finds the process whose socket keeps others from listening on this address and port, and writes "nginx (pid 123)" to
- * `to`. Returns false if the process cannot be told: it may belong to another user.
+ * `to`. Returns false if it cannot find the process, which may belong to another user.
  */
 bool owner_of_port(const char *addr, unsigned port, char *to, size_t size);
 

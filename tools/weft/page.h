@@ -1,8 +1,8 @@
 /*
  * page.h: the live page, status.html, which lies in the program (page.S).
  *
- * Its elements <script> and <style> carry a placeholder for a nonce: each answer has a nonce of its own, which the
- * Content-Security-Policy of that answer names.
+ * Its elements <script> and <style> have a placeholder. Each answer has a new nonce in its place, which the answer's
+ * Content-Security-Policy names.
  */
 #ifndef TOOL_PAGE_H
 #define TOOL_PAGE_H
@@ -12,7 +12,7 @@
 
 enum { PAGE_NONCE = 32 }; /* letters of a nonce, and of the placeholder */
 
-/** How long the page is. */
+/** The bytes of the page. */
 size_t page_size(void);
 
 /** Makes a nonce that cannot be guessed. Returns false if the kernel has no random bytes. */

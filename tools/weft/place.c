@@ -40,7 +40,7 @@ void place_url(const char *addr, unsigned port, char *to, size_t size)
 {
     char place[512];
     if (is_any_ipv4(addr))
-        addr = "127.0.0.1"; /* it is among all addresses, and a browser can open it */
+        addr = "127.0.0.1"; /* one of all addresses, which a browser can open */
     else if (is_any_ipv6(addr))
         addr = "::1";
     join(addr, port, place, sizeof place);

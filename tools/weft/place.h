@@ -1,5 +1,5 @@
 /*
- * place.h: where `weft serve` serves: the socket that it listens with, and the address to open in a browser.
+ * place.h: where `weft serve` serves: its listening socket, and the address to open in a browser.
  */
 #ifndef TOOL_PLACE_H
 #define TOOL_PLACE_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Listens. Returns the descriptor, or -1, and has said on stderr what is wrong and what helps. */
+/** Listens. Returns the descriptor. On failure it says on stderr what is wrong and what helps, and returns -1. */
 int place_listen(const char *addr, unsigned port);
 
 /** Whether the address stands for all networks of this machine. */

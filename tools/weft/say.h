@@ -1,5 +1,5 @@
 /*
- * say.h: how `weft` speaks on stderr.
+ * say.h: the messages of `weft` on stderr.
  */
 #ifndef TOOL_SAY_H
 #define TOOL_SAY_H

@@ -1,5 +1,5 @@
 /*
- * serve.c: see serve.h. The first fiber prepares and serves; another one waits for signals, and ends the serving.
+ * serve.c: see serve.h. The first fiber prepares and serves. Another fiber waits for signals, and ends the serving.
  */
 #include "serve.h"
 
@@ -30,11 +30,11 @@ struct serving {
     struct status *status;
     int log;
     int listener;
-    unsigned connections; /* the most at a time; 0: as the server has it */
+    unsigned connections; /* the most at a time; 0: the server's default */
     sigset_t signals;
-    bool failed;          /* signals could not be waited for */
+    bool failed;          /* waiting for signals has failed */
     atomic_bool stopping; /* a signal has come */
-    bool done;            /* it has served, and ended as it should */
+    bool done;            /* it has served, and has ended gracefully */
 };
 
 /* ---- what is served ---- */
@@ -57,7 +57,7 @@ static void explain_folder(const char *dir, int error)
     }
 }
 
-/* Why a folder cannot be served; 0: it can. That could be found out later, but then each request would fail. */
+/* Why a folder cannot be served; 0: it can. Without this check each request would fail later. */
 static int folder_error(const char *dir)
 {
     struct stat found;
@@ -76,7 +76,7 @@ static bool check_folder(const char *dir)
     return error == 0;
 }
 
-/* The standard output, if it can be written to. */
+/* A copy of the standard output, if it can be written to; -1: errno says why not. */
 static int own_output(void)
 {
     int mode = fcntl(STDOUT_FILENO, F_GETFL);
@@ -137,7 +137,7 @@ static bool make_server(struct serving *s)
 
 /* ---- the driver ---- */
 
-/* The library falls back to epoll. That is not what --io uring asks for, so the kernel is asked first. */
+/* The library would fall back to epoll, but --io uring must not. So this asks the kernel first. */
 static bool may_have_driver(const struct options *o)
 {
     struct io_uring_params params = {0};
@@ -152,7 +152,7 @@ static bool may_have_driver(const struct options *o)
     return false;
 }
 
-/* Asks the scheduler, which may need more of io_uring than the kernel has, or be built without it. */
+/* Whether the scheduler uses io_uring. It may need more of io_uring than the kernel has, or be built without it. */
 static bool has_driver(const struct serving *s)
 {
     if (s->options->io != WEFT_IO_URING || strcmp(weft_io_backend(), "io_uring") == 0)
@@ -186,7 +186,7 @@ static void print_start(const struct serving *s)
     putchar('\n');
     fflush(stdout);
     if (!o->list && !has_index(o->dir))
-        say("%s has no index.html, so the address above is not found\nTry: --list, which lists folders", o->dir);
+        say("%s has no index.html, so the address above answers 404\nTry: --list, which lists folders", o->dir);
 }
 
 /* weft_http_stop closes the server's own copy of the listener. With this one closed too, the kernel refuses the clients
@@ -198,8 +198,7 @@ static void close_listener(struct serving *s)
     s->listener = -1;
 }
 
-/* False: serving has ended, so no signal matters any more; or signals cannot be waited for, and then nothing else could
- * end the serving. */
+/* Waits for a signal. False: serving has ended. If waiting fails, it ends the serving itself, because no signal could. */
 static bool wait_signal(struct serving *s)
 {
     int rc = weft_wait_signal(&s->signals, NULL, WEFT_FOREVER);
@@ -238,7 +237,7 @@ static void serve_until_signal(struct serving *s)
         weft_join(obeying, NULL, WEFT_FOREVER);
     }
     if (atomic_load(&s->stopping))
-        rc = 0; /* the signal may have come before the call */
+        rc = 0; /* the signal may have come before weft_http_serve, which then fails */
     s->done = rc == 0 && !s->failed;
     if (rc != 0)
         say("cannot serve: %s", strerror(-rc));
@@ -265,7 +264,7 @@ int serve(const struct options *options)
     if (!check_folder(options->dir) || !may_have_driver(options) ||
         !descriptors_prepare(options->workers, &s.connections))
         return 1;
-    signal(SIGPIPE, SIG_IGN); /* a log may be a pipe that nobody reads any more */
+    signal(SIGPIPE, SIG_IGN); /* the log may be a pipe whose reader has ended */
     sigemptyset(&s.signals);
     sigaddset(&s.signals, SIGINT);
     sigaddset(&s.signals, SIGTERM);

@@ -6,7 +6,7 @@
 
 #include "options.h"
 
-/** Serves until SIGINT or SIGTERM. Returns the exit status of the program, and has said on stderr why it is not 0. */
+/** Serves until SIGINT or SIGTERM. Returns the exit status of the program. If that is not 0, stderr says why. */
 int serve(const struct options *options);
 
 #endif

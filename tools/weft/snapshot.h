@@ -1,5 +1,5 @@
 /*
- * snapshot.h: figures as JSON. docs: the section "The status page" of weft(1) lists the fields.
+ * snapshot.h: figures as JSON. The section "THE STATUS PAGE" of weft(1) lists the fields.
  */
 #ifndef TOOL_SNAPSHOT_H
 #define TOOL_SNAPSHOT_H
@@ -9,7 +9,7 @@
 /** One line of JSON: `now`, and what has changed since `before`. Free it by free(3); NULL: no memory. */
 char *snapshot_text(const struct figures *before, const struct figures *now);
 
-/** What the charts need of one second. */
+/** The values of one second that the charts need. */
 struct point {
     int64_t clock_ms;
     double requests; /* a second */

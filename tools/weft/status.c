@@ -16,7 +16,7 @@
 #include "page.h"
 
 #define PERIOD WEFT_SEC
-#define MARGIN (20 * WEFT_MS) /* a stream looks so long after the sampler's turn */
+#define MARGIN (20 * WEFT_MS) /* a stream looks for a new snapshot so long after it is due */
 
 struct status {
     weft_http *server;
@@ -24,8 +24,8 @@ struct status {
     struct figures *before, *now; /* of the sampler */
     weft_mutex lock;
     char *latest;           /* guarded by: lock. JSON */
-    uint64_t number;        /* guarded by: lock. Of the latest */
-    weft_time next;         /* guarded by: lock. When there will be another one */
+    uint64_t number;        /* guarded by: lock. Of the latest snapshot */
+    weft_time next;         /* guarded by: lock. When the next snapshot is due */
     struct history history; /* guarded by: lock */
 };
 
@@ -40,7 +40,7 @@ static void sample(struct status *s, weft_time next)
     char *text = snapshot_text(s->before, s->now);
     if (weft_mutex_lock(&s->lock, WEFT_FOREVER) != 0) {
         free(text);
-        return; /* it is cancelled, and ends */
+        return; /* the sampler is cancelled, and ends */
     }
     if (text) {
         free(s->latest);
@@ -58,7 +58,7 @@ static void *run_sampler(void *arg)
     weft_time next = {s->now->at.ns + PERIOD};
     while (weft_sleep_until(next) == 0) {
         weft_time now = weft_now();
-        next.ns += PERIOD * (1 + (now.ns - next.ns) / PERIOD); /* after a pause it does not catch up */
+        next.ns += PERIOD * (1 + (now.ns - next.ns) / PERIOD); /* skips the turns that a pause has missed */
         sample(s, next);
     }
     return NULL;
@@ -66,7 +66,7 @@ static void *run_sampler(void *arg)
 
 /* ---- the routes ---- */
 
-/* A copy of the latest snapshot. *number is its number and *next when there is another one. */
+/* A copy of the latest snapshot. *number is its number, and *next is when the next snapshot is due. */
 static char *copy_latest(struct status *s, weft_exchange *x, uint64_t *number, weft_time *next)
 {
     if (weft_mutex_lock(&s->lock, WEFT_FOREVER) != 0)
@@ -97,7 +97,7 @@ static int answer_json(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, "application/json", text, strlen(text));
 }
 
-/* Sends the latest snapshot if it is another one than *number. *next is when to look again. */
+/* Sends the latest snapshot, unless its number is *number. *next is when to look again. */
 static int send_latest(struct status *s, weft_exchange *x, uint64_t *number, weft_time *next)
 {
     int rc = weft_mutex_lock(&s->lock, WEFT_FOREVER);
@@ -149,7 +149,7 @@ static int answer_events(weft_exchange *x, void *arg)
     return rc;
 }
 
-/* The page allows nothing but its own script and style, by a word that nobody can guess, and nothing from elsewhere. */
+/* The policy allows only the page's own script and style, by a nonce that cannot be guessed. */
 static int answer_page(weft_exchange *x, void *arg)
 {
     char nonce[PAGE_NONCE + 1], policy[320];
@@ -174,7 +174,7 @@ static int answer_page(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, "text/html; charset=utf-8", page, page_size());
 }
 
-/* With a slash behind it, too: this is what people type. */
+/* Users also type the address with a slash behind it. */
 static int answer_slash(weft_exchange *x, void *arg)
 {
     (void)arg;

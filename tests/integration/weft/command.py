@@ -88,9 +88,9 @@ def a_wrong_command_line_is_2_and_says_what_was_meant():
             (r"--addr needs a value", "serve", "--addr="),
             (r"--status takes no value", "serve", "--status=yes"),
             (r"the name of the folder is empty", "serve", ""),
-            (r'one folder, and got two: "a" and "b"', "serve", "a", "b"),
-            (r'version takes nothing more, and got "x"', "version", "x"),
-            (r'help takes nothing more, and got "x"', "help", "x")):
+            (r'one folder, but got two: "a" and "b"', "serve", "a", "b"),
+            (r'version takes no argument, but got "x"', "version", "x"),
+            (r'help takes no argument, but got "x"', "help", "x")):
         fails(2, pattern, *words)
 
 
