@@ -27,7 +27,7 @@ static int hello(weft_exchange *x, void *arg)
     return text ? weft_http_reply(x, 200, "text/plain", text, (size_t)sprintf(text, "hello, %s\n", name)) : -ENOMEM;
 }
 
-static int count(weft_exchange *x, void *arg) /* a body of any length, in parts */
+static int count(weft_exchange *x, void *arg) /* reads a body in parts; the default limit is 1 MiB */
 {
     char part[4096], text[40];
     ptrdiff_t n, bytes = 0;
@@ -55,7 +55,7 @@ static int ticks(weft_exchange *x, void *arg) /* server-sent events: new EventSo
 static int stop_at_signal(void *h)
 {
     weft_wait_signal(&signals, NULL, WEFT_FOREVER);
-    return weft_http_stop(h); /* handlers may end, and answers go out, for opts.grace */
+    return weft_http_stop(h); /* handlers have opts.grace to end */
 }
 
 static void *serve(void *address)
@@ -68,8 +68,7 @@ static void *serve(void *address)
     weft_http_route(h, "POST /count", count, NULL);
     weft_http_route(h, "GET /ticks", ticks, NULL);
     weft_http_files(h, "/files/", ".", NULL);
-    WEFT_SCOPE (server, NULL) {
-        /* The scope's close waits for stop_at_signal: h must not go before weft_http_stop has returned. */
+    WEFT_SCOPE (server, NULL) { /* its end waits for stop_at_signal, which uses h */
         weft_scope_go(&server, stop_at_signal, h);
         printf("serving at %s, port %d\n", (char *)address, weft_port(listener));
         weft_http_serve(h, listener, WEFT_FOREVER);

@@ -1,16 +1,17 @@
 /*
- * first-run.c: what `make run` runs. It starts `weft serve` on a sample site as a process of its own, drives requests
- * through it for some seconds, and shows every second what that takes: requests, latency, fibers, system calls, memory.
+ * first-run.c: the program that `make run` runs. It starts `weft serve` on a sample site as a child process, sends
+ * requests for some seconds, and shows every second what these cost: requests, latency, fibers, system calls, memory.
  *
  *      first-run WEFT DIR [--seconds 10] [--connections 100] [--port 8080]
  *
- * WEFT is the command, DIR the site. On a terminal it then goes on serving until SIGINT (Ctrl-C) or SIGTERM. Without one it
- * ends.
+ * WEFT is the command, DIR the site. On a terminal the server then goes on until SIGINT (Ctrl-C) or SIGTERM. Without a
+ * terminal the program ends.
  *
- * The clients are fibers, too (load.c). Answers are counted here, where each of them is compared with the file; fibers are
- * counted by the server (its status page), memory by /proc, system calls by the kernel where this user may count them.
+ * The clients are fibers, too (load.c). They count the answers, and compare each with its file. The number of fibers
+ * comes from the server's status page, the memory from /proc, and the system calls from the kernel, if this user may
+ * count them.
  *
- * Exit status: 0, 1 something was wrong, 128 and the signal's number if it was interrupted before the summary.
+ * Exit status: 0; 1 something was wrong; 128 plus the signal's number if a signal came before the summary.
  */
 #include <errno.h>
 #include <signal.h>
@@ -50,19 +51,19 @@ static sigset_t signals;
 static weft_event interrupted; /* by the first signal */
 static atomic_int interrupts;  /* how many signals there were */
 static atomic_int last_signal;
-static atomic_bool only_serving; /* the first signal is for the server */
-static atomic_bool is_told;      /* the server has been told to end */
+static atomic_bool only_serving; /* the load has ended: the first signal ends the server */
+static atomic_bool is_told;      /* the server was told to end */
 
 /* ---- signals ---- */
 
-/* Tells the server to end, once: a second time would end it at once. */
+/* Tells the server to end, but only once: a second signal would end it at once. */
 static void tell_server(void)
 {
     if (!atomic_exchange(&is_told, true))
         kill(server.child.pid, SIGTERM);
 }
 
-/* The first signal ends the load, or tells the server to end if there is no load any more. The next one ends the server at
+/* The first signal ends the load; if the load has ended, it tells the server to end. The next signal ends the server at
  * once. */
 static void *obey(void *arg)
 {
@@ -79,7 +80,7 @@ static void *obey(void *arg)
     return NULL;
 }
 
-/* After a second signal the server need not end well. */
+/* Ends the server. After a second signal, its exit status does not matter. */
 static void end_server(void)
 {
     tell_server();
@@ -101,7 +102,7 @@ static void look(struct sample *s, const struct crowd *load)
     s->memory = child_memory(&server.child);
 }
 
-/* Lets the load go on for its time, or until something is wrong, or a signal comes. */
+/* Watches the load until its time is over, something is wrong, or a signal comes. */
 static void watch(struct crowd *load, struct sample *first, struct sample *last)
 {
     static struct sample now;
@@ -117,7 +118,7 @@ static void watch(struct crowd *load, struct sample *first, struct sample *last)
     }
 }
 
-/* Drives requests through the server, and prints what came of it. Returns false if a signal has ended that. */
+/* Puts the server under load, and prints the results. Returns false if a signal has ended the load. */
 static bool drive(void)
 {
     static struct sample first, last;
@@ -160,11 +161,11 @@ static void print_places(const char *program, bool goes_on)
     fflush(stdout);
 }
 
-/* Serves until a signal, or the server itself, ends that. */
+/* Waits until a signal ends the server, or the server ends by itself. */
 static void go_on(void)
 {
     atomic_store(&only_serving, true);
-    if (atomic_load(&interrupts) > 0) /* it came before the line above */
+    if (atomic_load(&interrupts) > 0) /* a signal came before the line above */
         tell_server();
     if (!child_wait(&server.child, WEFT_FOREVER) && atomic_load(&interrupts) < 2)
         fail(0, "the server did not end well");

@@ -1,6 +1,6 @@
 /*
- * load.c: see load.h. The latency of an answer is the time from before the write of its request to the read of its last
- * byte.
+ * load.c: see load.h. The latency of an answer begins before the write of its request, and ends with the read of its
+ * last byte.
  */
 #include "load.h"
 
@@ -16,8 +16,8 @@
 static struct {
     const struct site *site;
     char *requests[SITE_PAGES];
-    char *rooms;      /* one for each client */
-    size_t room_size; /* of one */
+    char *rooms;      /* a room for each client */
+    size_t room_size; /* of each room */
     unsigned *next;   /* the page that each client asks for next. owner: the client */
 } load;
 
@@ -29,7 +29,7 @@ static void count_latency(weft_time begun)
     atomic_fetch_add_explicit(&latencies[latency_bucket(ns > 0 ? (uint64_t)ns : 0)], 1, memory_order_relaxed);
 }
 
-/* What is wrong with an answer; NULL: nothing. */
+/* Says what is wrong with an answer; NULL: nothing. */
 static const char *judge(const struct reply *r, const struct page *page)
 {
     if (r->status != 200)
@@ -61,7 +61,7 @@ static bool ask(void *arg, unsigned client, int fd, struct crowd_wrong *wrong)
     return !wrong->what;
 }
 
-/* Makes all that the clients need. Returns false without memory. */
+/* Makes the memory and the requests of the clients. Returns false without memory. */
 static bool prepare(const char *address, const struct site *site, unsigned clients)
 {
     load.site = site;

@@ -1,6 +1,6 @@
 /*
- * load.h: what the clients of the web server do (support/crowd.h): ask for one file after the other, and compare every byte
- * of the answer with the file.
+ * load.h: the clients of the web server (support/crowd.h). They ask for one file after the other, and compare every
+ * byte of the answer with the file.
  */
 #ifndef FIRST_RUN_LOAD_H
 #define FIRST_RUN_LOAD_H
@@ -9,7 +9,7 @@
 #include "../support/crowd.h"
 #include "site.h"
 
-/** Connects so many clients, as crowd_new does. There is one load at a time. */
+/** Connects so many clients, as crowd_new does. There may be only one load at a time. */
 struct crowd *load_new(const char *address, const struct site *site, unsigned clients);
 
 /** The latencies of all answers so far. Any thread may ask. */

@@ -12,7 +12,7 @@
 
 #define LENGTH "\r\nContent-Length: "
 
-/* Adds to the room what has come. Returns 0 or a negative errno. */
+/* Reads more bytes into the room. Returns 0 or a negative errno. */
 static int read_more(struct reply *r, size_t *got, int fd, weft_time deadline)
 {
     if (*got + 1 >= r->size)
@@ -48,7 +48,7 @@ int reply_read(struct reply *r, int fd, weft_time deadline)
             return rc;
         end = strstr(r->room, "\r\n\r\n");
     }
-    end[2] = '\0'; /* ends the head after its last line, so that the body has no say in it */
+    end[2] = '\0'; /* ends the head after its last line, so that parse does not read the body */
     r->body = end + 4;
     int rc = parse(r, r->room);
     size_t whole = (size_t)(r->body - r->room) + r->bytes;

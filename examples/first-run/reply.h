@@ -1,5 +1,5 @@
 /*
- * reply.h: reads the answer to an HTTP request from a connection on which nothing else is under way.
+ * reply.h: reads the answer to an HTTP request from a connection that has no other request in flight.
  */
 #ifndef FIRST_RUN_REPLY_H
 #define FIRST_RUN_REPLY_H

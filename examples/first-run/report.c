@@ -9,7 +9,7 @@
 #include "../../bench/common/calls.h"
 #include "../support/numbers.h"
 
-/* A time in us as people write it. */
+/* Writes a time in us with a suitable unit. */
 static const char *span(double us, char room[NUMBER_ROOM])
 {
     if (us < 1000)
@@ -19,7 +19,7 @@ static const char *span(double us, char room[NUMBER_ROOM])
     return room;
 }
 
-/* What was counted between two samples. */
+/* The latencies that were counted between two samples. */
 static const struct latency *between(const struct sample *a, const struct sample *b)
 {
     static struct latency l;
@@ -34,7 +34,7 @@ static uint64_t rate(const struct sample *a, const struct sample *b)
     return (uint64_t)number_rate(a->answers, a->at, b->answers, b->at);
 }
 
-/* System calls of the server for a request, or why they are not known. */
+/* The server's system calls for a request, or why they are not known. */
 static const char *calls_of_one(const struct sample *a, const struct sample *b, char room[NUMBER_ROOM])
 {
     if (b->calls == UINT64_MAX)

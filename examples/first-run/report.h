@@ -1,5 +1,5 @@
 /*
- * report.h: what the first run shows: a line for each second, and a summary.
+ * report.h: the output of the first run: a line for each second, and a summary.
  */
 #ifndef FIRST_RUN_REPORT_H
 #define FIRST_RUN_REPORT_H
@@ -11,7 +11,7 @@
 #include "../../bench/common/latency.h"
 #include "server.h"
 
-/* What was seen at one moment. Counts are from the beginning. */
+/* The figures of one moment. Counts are from the beginning. */
 struct sample {
     weft_time at;
     uint64_t answers;
@@ -24,10 +24,10 @@ struct sample {
 /** Prints the names of the columns. */
 void report_names(void);
 
-/** Prints the line of a second: what has changed between two samples. */
+/** Prints the line of a second: the change between two samples. */
 void report_second(unsigned second, const struct sample *before, const struct sample *now);
 
-/** Prints what came of it all. `no_calls`: why system calls were not counted, a word of calls_open; or NULL. */
+/** Prints the summary. `no_calls`: why system calls were not counted, a word of calls_open; or NULL. */
 void report_summary(const struct sample *first, const struct sample *last, unsigned connections,
                     const struct server *server, const char *no_calls);
 

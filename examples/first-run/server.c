@@ -78,7 +78,7 @@ void server_start(struct server *server, const char *program, const char *folder
     fail(0, "ports %u to %u are in use (--port N chooses others, --port 0 any free one)", port, port + PORTS - 1);
 }
 
-/* Asks on the connection that is there. Returns 0 or a negative errno. */
+/* Asks for the figures on the open connection. Returns 0 or a negative errno. */
 static int ask(struct server *server, struct reply *r)
 {
     char request[128];
@@ -88,7 +88,7 @@ static int ask(struct server *server, struct reply *r)
     return rc < 0 ? (int)rc : reply_read(r, server->status, weft_in(PATIENCE));
 }
 
-/* Reads the figures that are the latest. Returns false if there are none. */
+/* Reads the latest figures. Returns false if there are none. */
 static bool look(struct server *server, int64_t *time, unsigned *fibers)
 {
     static char room[STATUS_ROOM];

@@ -16,17 +16,17 @@ struct server {
     char address[32]; /* "127.0.0.1:8080" */
     char url[64];     /* "http://127.0.0.1:8080/" */
     int status;       /* a connection for the status page; -1: there is none */
-    int64_t seen;     /* when the figures were taken that were read last; 0: none were */
+    int64_t seen;     /* the time of the figures that were read last; 0: none */
 };
 
 /**
- * Starts the program on the folder, at this port of 127.0.0.1 or the next free one (0: any), and waits until it serves. It
- * has a process group of its own. What can go wrong ends this program.
+ * Starts the program on the folder, at this port of 127.0.0.1 or the next free port (0: any port), and waits until it
+ * serves. It has a process group of its own. A failure ends this program.
  */
 void server_start(struct server *server, const char *program, const char *folder, unsigned port);
 
 /**
- * How many fibers it has, as its status page says. Waits for figures that are newer than those of the last call. 0: the
+ * How many fibers the server has, from its status page. Waits for newer figures than those of the last call. 0: the
  * server does not answer. Call it in a fiber.
  */
 unsigned server_fibers(struct server *server);

@@ -13,7 +13,7 @@
 
 #include "../support/fail.h"
 
-/* A file that is not large, and whose name needs no encoding in a request. *bytes is its size. */
+/* Whether this is a file that is not too large, and whose name needs no encoding in a request. *bytes is its size. */
 static bool is_page(const char *path, const char *name, size_t *bytes)
 {
     struct stat found;

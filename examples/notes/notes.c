@@ -19,7 +19,7 @@
 
 enum { DB, DEADLINE, POOL, PORT, POSTGRES };
 static const char *setting[] = {"notes.db", "5000", "4", "8000", NULL};
-static weft_chan *idle; /* the pool: connections (void *) that no query uses; NULL is one that is not open */
+static weft_chan *idle; /* the pool: connections (void *) that no query uses; NULL stands for a closed connection */
 static sigset_t signals;
 
 /* A route runs a statement. Its parameters come from the path, the query and the note in the body. */
@@ -107,7 +107,7 @@ static int answer(weft_exchange *x, void *arg)
     int status = route->status;
     weft_time deadline = weft_in(atol(setting[DEADLINE]) * WEFT_MS);
     if (has_note && (!type || strncasecmp(type, "application/json", 16) != 0 || !strchr("; ", type[16])))
-        return weft_http_reply(x, 415, NULL, NULL, 0); /* a form on another site could send text/plain */
+        return weft_http_reply(x, 415, NULL, NULL, 0); /* because a form on another site could send text/plain */
     int rc = has_note ? read_note(x, &note, deadline) : 0;
     for (int i = 0; rc == 0 && name[i]; i++)
         if (!(q.values[i] = value_of(x, note, name[i])))
@@ -118,7 +118,7 @@ static int answer(weft_exchange *x, void *arg)
             rc = run_query(&q);
             if (rc == 0 && route == &routes[UPDATE] && json_array_size(q.rows) == 0) {
                 json_decref(q.rows);
-                q = (struct query){.sql = routes[SHOW].sql, .values = {q.values[2]}}; /* is it there at all? */
+                q = (struct query){.sql = routes[SHOW].sql, .values = {q.values[2]}}; /* the note as it is, or none */
                 rc = run_query(&q);
                 status = 409;
             }
@@ -168,13 +168,13 @@ static void *serve(void *address)
     weft_http_use(h, weft_http_give_id, NULL);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
         weft_http_route(h, routes[i].pattern, answer, (void *)&routes[i]);
-    WEFT_SCOPE (server, NULL) { /* h must not go before the call of weft_http_stop has returned */
+    WEFT_SCOPE (server, NULL) { /* its end waits for stop_at_signal, which uses h */
         weft_scope_go(&server, stop_at_signal, h);
         printf("serving at http://127.0.0.1:%d/\n", weft_port(listener));
         weft_http_serve(h, listener, WEFT_FOREVER);
     }
     for (long i = 0; i < atol(setting[POOL]); i++)
-        run_query(&(struct query){0}); /* closes the connection that was idle longest */
+        run_query(&(struct query){0}); /* closes the connection that has been idle longest */
     weft_chan_free(idle);
     weft_close(listener);
     weft_http_free(h);
@@ -197,8 +197,8 @@ int main(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads: they inherit it */
-    json_object_seed(0); /* else a fiber reads a seed when it first needs it, and fibers that need it too spin */
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads, which inherit the mask */
+    json_object_seed(0); /* else the first fiber that needs the seed reads it, while other fibers spin for it */
     setlinebuf(stdout);
     return weft_run(serve, address, NULL, NULL) < 0;
 }

@@ -1,6 +1,6 @@
 /*
- * notes/postgres.c: PostgreSQL by libpq's plain blocking calls. The program is linked with libweft-hook, so the fiber
- * waits where libpq would block. A cancel ends that wait: libpq's call then fails.
+ * notes/postgres.c: PostgreSQL by libpq's plain blocking calls. The program is linked with libweft-hook, so only the
+ * fiber waits where libpq would block. A cancel ends that wait, and libpq's call fails.
  */
 #include <libpq-fe.h>
 #include <poll.h>
@@ -20,12 +20,12 @@ static json_t *read_rows(const PGresult *result)
     return rows;
 }
 
-/* The server does not see that libpq has given up, and the statement may hold locks: asks the server to end it. */
+/* Asks the server to end the statement, which may hold locks. The server does not notice that libpq has given up. */
 static void cancel_statement(PGconn *db)
 {
     char why[256];
     PGcancel *cancel = PQgetCancel(db);
-    if (weft_shield_begin(weft_in(WEFT_SEC)) == 0) { /* the fiber is cancelled, and PQcancel waits */
+    if (weft_shield_begin(weft_in(WEFT_SEC)) == 0) { /* so that PQcancel can wait in a cancelled fiber */
         PQcancel(cancel, why, sizeof why);
         weft_shield_end();
     }
@@ -37,7 +37,7 @@ int postgres_run(struct query *q)
     PGconn *db = q->connection;
     int count = 0, rc = 0;
     if (!q->sql || (db && poll(&(struct pollfd){.fd = PQsocket(db), .events = POLLIN}, 1, 0) != 0)) {
-        PQfinish(db); /* the server says nothing to an idle connection, unless it ends the connection */
+        PQfinish(db); /* bytes on an idle connection mean that the server has ended it */
         db = NULL;
     }
     if (!q->sql)

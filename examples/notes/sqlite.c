@@ -50,7 +50,7 @@ int sqlite_run(struct query *q)
     int rc;
     if (!q->sql)
         return sqlite3_close(q->connection);
-    do /* in a scope a cancel does not leave the helper behind with q */
+    do /* because this is in a scope, a cancel waits for the helper, which uses q */
         rc = weft_offload(call_sqlite, q, &result, WEFT_FOREVER);
     while (rc == 0 && (intptr_t)result == SQLITE_BUSY);
     return rc != 0 || (intptr_t)result == SQLITE_DONE ? rc : (intptr_t)result == SQLITE_ERROR ? -EIO : -EAGAIN;

@@ -12,7 +12,7 @@
 
 struct member {
     struct crowd *crowd;
-    _Atomic uint64_t turns; /* its fiber counts, others look */
+    _Atomic uint64_t turns; /* its fiber writes, other threads read */
 };
 
 struct crowd {
@@ -44,13 +44,13 @@ static void note(void *arg)
     atomic_store(&crowd->ending, true);
 }
 
-/* The first one counts. */
+/* Reports what went wrong. Only the first report counts. */
 static void give_up(struct member *m, struct crowd_wrong wrong)
 {
     weft_once_do(&m->crowd->failure, note, &(struct trouble){m, wrong}, WEFT_FOREVER);
 }
 
-/* Says that there is no more, and expects nothing but the same. */
+/* Ends the sending half, and checks that the server sends nothing more and closes. */
 static void part(struct member *m, int fd)
 {
     char more;
