@@ -111,7 +111,7 @@ else()
   message(STATUS "no python3: the conformance of the HTTP server is not tested")
 endif()
 
-# Random clients for as long as one likes: a moment here, minutes in make soak.
+# Random clients: for a moment here, for minutes in make soak.
 weft_test(stress http_soak DRIVERS TIMEOUT 900)
 if(TARGET test_stress_http_soak)
   target_sources(test_stress_http_soak PRIVATE stress/http_soak_client.c)

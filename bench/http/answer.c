@@ -1,8 +1,8 @@
 /*
  * answer.c: see answer.h.
  *
- * The generator must be cheaper than the servers that it measures. A server's heads are the same until the second of its
- * Date changes, so the last head that was checked in full is kept, and a head that is equal to it is right.
+ * The generator must be cheaper than the servers that it measures. A server's heads are the same until its Date
+ * changes. So the last head that was checked in full is kept, and a head that is equal to it is right.
  */
 #include "answer.h"
 

@@ -39,7 +39,7 @@ static struct {
     int set;
 } client;
 
-/* The same fields as a command-line client sends: a server has to look at some that it does not need. */
+/* The same fields as a command-line client sends. So a server also has to read fields that it does not need. */
 static void make_batch(void)
 {
     char request[REQUEST_MAX];
@@ -66,7 +66,7 @@ static void watch(struct connection *c)
         case_fail("epoll_ctl: %s", strerror(errno));
 }
 
-/* Into a socket that waits; one batch is all that is in it. */
+/* The send never has to wait, because the socket holds only one batch. */
 static void send_batch(struct connection *c)
 {
     c->sent_at = client.latency ? load_now_ns() : 0;
@@ -131,8 +131,8 @@ static bool take_answers(struct connection *c)
 }
 
 /*
- * First all that came is read, then the next requests go out, faster than any server answers them: so even a server that
- * is faster than this generator finds several at a time, and does not fall asleep after each.
+ * Reads all answers that have come, then sends the next requests, faster than any server answers them. So even a server
+ * that is faster than this generator finds several requests at a time, and does not sleep after each.
  */
 static void take_turn(void)
 {

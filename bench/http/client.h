@@ -28,8 +28,8 @@ struct client_plan {
 void client_open(const struct client_plan *plan);
 
 /**
- * Keeps a batch under way on each connection for this time, or a little longer. It begins and ends with nothing under
- * way, so what is counted is all of what so many requests cost. Returns how many requests were answered.
+ * Keeps a batch in flight on each connection for this time, or a little longer. It begins and ends with no request in
+ * flight, so the figures are the whole cost of these requests. Returns how many requests were answered.
  */
 uint64_t client_run(double ms);
 

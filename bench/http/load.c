@@ -10,8 +10,8 @@
  *      file    GET of a file of 16 KiB                     pipe    hello, 16 requests in one piece
  *      idle    hello once, then the connections idle       tools   hello by this generator, by wrk and by ab
  *
- * Without WORKERS, server and generator have a CPU each, and the answer is the server's CPU time for a request; of idle it
- * is the server's memory. With WORKERS the two share all CPUs, and the answer is requests per second.
+ * Without WORKERS, server and generator have a CPU each, and the figure is the server's CPU time for a request; for
+ * idle it is the server's memory. With WORKERS the two share all CPUs, and the figure is requests per second.
  */
 #include <limits.h>
 #include <stdio.h>

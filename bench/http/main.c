@@ -1,5 +1,5 @@
 /*
- * main.c: bench-http, what it costs to serve HTTP: the tables of its benches, servers and limits.
+ * main.c: bench-http, the cost of serving HTTP: the tables of its benches, servers and limits.
  */
 #include "../common/bench.h"
 
@@ -112,8 +112,8 @@ static const struct bench benches[] = {
     {0},
 };
 
-/* What is judged with 100 and with 1,000 connections. The first is about the bench: more calls would mean that the raw
- * server is not kept busy, and that what is compared is how processes fall asleep. */
+/* The limits with 100 and with 1,000 connections. The first is about the bench itself: with more system calls the raw
+ * server is not kept busy, and the bench would compare how processes fall asleep. */
 #define BELOW(bench, other) \
     {bench, "weft-epoll", other, .limit = 1}, \
     {bench, "weft-uring", other, .limit = 1}

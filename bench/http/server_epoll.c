@@ -1,7 +1,7 @@
 /*
- * server_epoll.c: the least that an HTTP server on epoll can do: one loop that parses by hand. Level-triggered, one read for
- * each event, one write for all answers to what was read. A descriptor is registered once; epoll_ctl comes again only for
- * an answer that did not fit into its socket.
+ * server_epoll.c: the least that an HTTP server on epoll can do: one loop that parses by hand. It is level-triggered,
+ * with one read for each event, and one write for all answers to the bytes of that read. A descriptor is registered
+ * once; epoll_ctl is called again only if an answer does not fit into its socket.
  *
  * All connections share one buffer to read into and one to write from. A connection has memory of its own only while a
  * part of a request, or of an answer, is left over. Several workers are processes.

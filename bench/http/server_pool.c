@@ -4,7 +4,7 @@
  * connection, read and answer all that is there, and arm it again: edge-triggered, and for one event at a time, so that
  * no two threads have the same connection.
  *
- * The threads are there however many workers are asked for: they share the CPUs that the process may use.
+ * The number of workers does not change the number of threads. The threads share the CPUs that the process may use.
  */
 #include <errno.h>
 #include <poll.h>

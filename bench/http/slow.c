@@ -1,12 +1,12 @@
 /*
- * slow.c: bench-http-slow: what healthy clients lose by thousands of slow ones.
+ * slow.c: bench-http-slow: how much thousands of slow clients slow down healthy ones.
  *
  *      bench-http-slow [SECONDS [ROUNDS]]
  *
  * Half of the slow clients send one byte of a head a second. The others ask for a megabyte and read one byte a second.
- * The server ends each after a while (its limits are at their defaults), and another one comes in its place. A round is
- * one run of wrk without them and one beside them. What counts is the ratio of the medians: at least 0.8. The server has a
- * CPU of its own; wrk shares the other one with the slow clients. Exit status 1: the ratio is below the limit.
+ * The server ends each slow client after a while (it has the default limits), and another one takes its place. A round
+ * is one run of wrk without the slow clients and one beside them. The ratio of the median rates must be at least 0.8,
+ * else the exit status is 1. The server has a CPU of its own; wrk shares the other CPU with the slow clients.
  */
 #include <errno.h>
 #include <glob.h>

@@ -1,8 +1,8 @@
 /*
- * fuzz/decode.c: the pure functions that take requests' strings apart, each against a plain second version or against what its
- * result must satisfy.
+ * fuzz/decode.c: the pure functions that decode the strings of requests. Each is compared with a plain second version,
+ * or its result is checked.
  *
- * An input is a letter, which says which function, and its arguments, each on a line of its own.
+ * An input is a letter, which selects the function, and the arguments, each on a line of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>

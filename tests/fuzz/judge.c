@@ -1,13 +1,14 @@
 /*
  * fuzz/judge.c: see judge.h.
  *
- *  - The answers are those to the first requests, in their order; each is well-formed, and has a status that the server
- *    may give. What is behind the last request gets at most one answer, a refusal.
- *  - A request whose head breaks a rule gets the status of that rule, and is the last one.
- *  - Nothing comes behind an answer that says "close". A complete request behind another complete answer has an answer.
- *  - An answer is complete, or the last one and that of a handler that fails half-way.
- *  - The server resets the connection only if an answer may be cut, or the client sends behind its last request.
- *  - What handlers such as /hello and /echo answer is what they must answer.
+ *  - The answers belong to the first requests, in their order. Each is well-formed, and has a status that the server
+ *  may
+ *    give. The bytes behind the last request get at most one answer, a refusal.
+ *  - A request whose head breaks a rule gets the status of that rule, and is the last request.
+ *  - No answer follows an answer that says "close". A complete request behind another complete answer has an answer.
+ *  - Each answer is complete, except the last one, if its handler fails half-way.
+ *  - The server resets the connection only if an answer may be cut, or the client sends bytes behind its last request.
+ *  - Handlers such as /hello and /echo give the right content.
  */
 #include "fuzz/judge.h"
 
@@ -91,7 +92,7 @@ static void expect_body(const struct answer *a, const char *body, size_t size)
     FUZZ_CHECK(size == 0 || memcmp(a->body.at, body, size) == 0);
 }
 
-/* Without a body in the request nothing but the client's wish ends the connection. */
+/* If the request has no body, the connection ends only if the client asks for that. */
 static void expect_hello(const struct answer *a, const struct request *r)
 {
     expect_body(a, "hello\n", 6);
@@ -182,7 +183,7 @@ static bool next_answer(struct answer *a, struct text *received, const struct re
     } while (true);
 }
 
-/* There is no answer. Was there to be one? */
+/* There is no answer: checks that none was due. */
 static void check_silence(const struct request *r, const struct conversation *c)
 {
     if (is_whole(c) && r->has_head && (r->head.broken || (r->is_complete && !may_be_cut(r))))

@@ -1,7 +1,7 @@
 /*
- * fuzz/rules.h: the rules of a request's head, each as a small predicate on whole lines. It is written for fuzzing, without
- * the parser of src/http: it looks at a head as often as it likes, and shares no code and no table with that parser. So it
- * can be wrong in other ways. (Both ask inet_pton whether an IPv6 address is one.)
+ * fuzz/rules.h: the rules of a request's head, each as a small predicate on whole lines. It is written for fuzzing, and
+ * shares no code and no table with the parser of src/http, so the two do not have the same faults. It may read a head
+ * many times. (Both check IPv6 addresses by inet_pton.)
  *
  * The rules are item 2 of docs/decisions/0034, and the limits.
  */

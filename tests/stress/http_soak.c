@@ -1,12 +1,12 @@
 /*
- * A web server and its clients in one process, for as long as one likes. Clients come and go at random: they ask one by one and
- * in batches, send bodies, listen to events, are slow, send nonsense, and break off at any byte, by a close, a half-close or
- * a reset. In some rounds serving ends and begins again under them, or the server has too little room for all. Handlers
- * wait, stream, have children, fail half-way. After each round no descriptor, fiber, connection or stream is left, and each
- * request was answered or cut exactly once. In a long run, memory does not grow either.
+ * A web server and its clients in one process, for any time. Clients come and go at random: they send requests one by
+ * one and in batches, send bodies, listen to events, are slow, send malformed bytes, and break off at any byte, by a
+ * close, a half-close or a reset. In some rounds serving ends and begins again meanwhile, or the limits are too low for
+ * all clients. Handlers wait, stream, have children, fail half-way. After each round no descriptor, fiber, connection
+ * or stream is left, and each request was answered or cut exactly once. In a long run, memory does not grow either.
  *
- * WEFT_SOAK_SECONDS is how long all of it takes, WEFT_SEED the seed of the first round, and the others follow it. A seed
- * repeats the choices, not the order of the threads.
+ * WEFT_SOAK_SECONDS is the time of all rounds. WEFT_SEED is the seed of the first round, from which the other seeds
+ * follow. A seed repeats the choices, not the order of the threads.
  */
 #include "stress/http_soak.h"
 

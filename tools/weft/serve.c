@@ -189,8 +189,7 @@ static void print_start(const struct serving *s)
         say("%s has no index.html, so the address above answers 404\nTry: --list, which lists folders", o->dir);
 }
 
-/* weft_http_stop closes the server's own copy of the listener. With this one closed too, the kernel refuses the clients
- * that come while requests are finished. */
+/* weft_http_stop leaves the listener open. Once it is closed, the kernel refuses clients that come meanwhile. */
 static void close_listener(struct serving *s)
 {
     if (s->listener >= 0)
