@@ -1,18 +1,5 @@
 /*
- * http/connection.h: one connection, from its accept to its close.
- *
- *      IDLE ──first byte──▶ HEAD ──complete──▶ HANDLE ──returned──▶ FINISH ──▶ IDLE, or HEAD: the next request has come
- *       │                     │ refused                                │ last one
- *       │ closed, too long    └──────────▶ LINGER ◀────────────────────┤
- *       └─────────────────────────────────▶ CLOSED ◀── linger's end ───┴── cut
- *
- * IDLE     no byte of a request is there. After a second the connection gives back its buffer and its stack's pages.
- * HEAD     reads a head; head_time counts.
- * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
- * FINISH   ends the answer, drains the body, logs.
- * LINGER   the last answer was sent. Reads and discards what still comes, for a while: a close with bytes unread would
- *          reset the connection, and the client might lose the answer.
- * CLOSED   nothing more is read or written.
+ * http/connection.h: one connection, from its accept to its close. Its phases are below.
  *
  * Only wh_enter changes the phase. owner of all fields: the connection's fiber, unless a field says otherwise.
  */
@@ -34,6 +21,22 @@ struct wh_worker;
 struct wh_block;
 struct wh_address;
 
+/*
+ * The phases of a connection.
+ *
+ *      IDLE ──first byte──▶ HEAD ──complete──▶ HANDLE ──returned──▶ FINISH ──▶ IDLE, or HEAD: the next request has come
+ *       │                     │ refused                                │ last one
+ *       │ closed, too long    └──────────▶ LINGER ◀────────────────────┤
+ *       └─────────────────────────────────▶ CLOSED ◀── linger's end ───┴── cut
+ *
+ * IDLE     no byte of a request is there. After a second the connection gives back its buffer and its stack's pages.
+ * HEAD     reads a head; head_time counts.
+ * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
+ * FINISH   ends the answer, drains the body, logs.
+ * LINGER   the last answer was sent. Reads and discards what still comes, for a while: a close with bytes unread would
+ *          reset the connection, and the client might lose the answer.
+ * CLOSED   nothing more is read or written.
+ */
 enum wh_phase {
     WH_IDLE,
     WH_HEAD_PHASE,

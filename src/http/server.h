@@ -1,19 +1,8 @@
 /*
  * http/server.h: the server: its routes, limits and workers, and the list of its connections.
  *
- * All connections of a server run on one scheduler. What a worker's connections share is in struct wh_worker: only fibers
- * of that worker touch it, and none of them moves to another worker, so it needs no lock.
- *
- * Stopping. Each call of weft_http_serve (struct wh_serving) stops separately. When its weft_serve accepts no more, it
- * calls weft_serve_opts.ending. That sets is_stopping, then looks at the phase of each of its connections. A connection
- * sets its phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so at least one of them sees the
- * other's store: an idle connection either ends by itself or is woken. Each weft_serve runs in a fiber of its own, and
- * weft_http_stop cancels that fiber: this works before and after it begins to accept, and does not touch the caller's
- * fiber.
- *
- * Starting. Calls of weft_http_serve at the same time share the flushers and the log's writer. Under the lock `life`,
- * the first of these calls starts them and the last ends them. A call that begins meanwhile waits, and then starts them
- * again.
+ * All connections of a server run on one scheduler. struct wh_worker has what a worker's connections share.
+ * Only fibers of that worker touch it, and none of them moves to another worker, so it needs no lock.
  */
 #ifndef WH_HTTP_SERVER_H
 #define WH_HTTP_SERVER_H
@@ -92,7 +81,20 @@ struct wh_owned {
     void *arg;
 };
 
-/* A call of weft_http_serve. It outlives its connections. It lies in the heap: its fiber may be on a shared stack. */
+/*
+ * A call of weft_http_serve. It outlives its connections. It lies in the heap: its fiber may be on a shared stack.
+ *
+ * Stopping. Each call of weft_http_serve (struct wh_serving) stops separately. When its weft_serve accepts no more, it
+ * calls weft_serve_opts.ending. That sets is_stopping, then looks at the phase of each of its connections. A connection
+ * sets its phase to IDLE, then looks at is_stopping. Both are sequentially consistent, so at least one of them sees the
+ * other's store: an idle connection either ends by itself or is woken. Each weft_serve runs in a fiber of its own, and
+ * weft_http_stop cancels that fiber: this works before and after it begins to accept, and does not touch the caller's
+ * fiber.
+ *
+ * Starting. Calls of weft_http_serve at the same time share the flushers and the log's writer. Under the lock `life`,
+ * the first of these calls starts them and the last ends them. A call that begins meanwhile waits, and then starts them
+ * again.
+ */
 struct wh_serving {
     weft_http *h;            /* const */
     struct wh_serving *next; /* guarded by: h->lock */
