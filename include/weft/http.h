@@ -40,9 +40,9 @@
  *
  * If a handler fails after its answer has begun, the server cuts the connection, so that the client can tell that the
  * answer is not complete. If a handler returns 0 without an answer, the server answers 204. If a handler returns 0
- * after weft_http_begin and without weft_http_end, the server ends the answer. A positive value counts as 0, so do not
- * return a status: reply with the status, or return an errno as above. The server does not print failures; middleware
- * sees them as the result of weft_http_next.
+ * after weft_http_begin and without weft_http_end, the server ends the answer. A positive value is no result: it counts
+ * as -ERANGE, and so gives 500. To answer with a status, reply with it, or return an errno as above. The server does not
+ * print failures; middleware sees them as the result of weft_http_next.
  *
  * Handlers run in fibers: while a handler waits in a call of this library, or in a hooked call, other connections run.
  * A handler runs in the fiber of its connection. If the client hangs up, the server cancels that fiber, and the
@@ -611,9 +611,10 @@ WEFT_API int weft_http_write(weft_exchange *x, const void *bytes, size_t count);
 WEFT_API int weft_http_write_file(weft_exchange *x, int file, int64_t offset, uint64_t count);
 
 /**
- * Sends what the server has collected.
+ * Sends what the server has collected. After weft_http_reply or weft_http_end it sends the complete answer, so that the
+ * client need not wait for a handler that goes on.
  *
- * Returns: as weft_http_write
+ * Returns: 0, -EINVAL no answer has begun, or as weft_http_write
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing

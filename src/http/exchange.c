@@ -187,6 +187,8 @@ static int run_route(weft_exchange *x)
  */
 static int complete(weft_exchange *x, int rc, uint32_t added)
 {
+    if (rc > 0)
+        rc = -ERANGE; /* a status, perhaps: it would be lost without a word */
     if (rc < 0) {
         bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
         if (x->answer == WH_NO_ANSWER) {

@@ -375,6 +375,8 @@ int weft_http_write_file(weft_exchange *x, int file, int64_t offset, uint64_t co
 
 int weft_http_flush(weft_exchange *x)
 {
+    if (x->answer == WH_ENDED) /* the handler goes on, and the client need not wait for that */
+        return wh_out_flush(x->c);
     if (x->answer != WH_BEGUN)
         return x->answer == WH_CUT ? -EPIPE : -EINVAL;
     int rc = wh_out_flush(x->c);

@@ -79,6 +79,7 @@ static const struct served_route routes[] = {
     {"GET /broken", fails, (void *)(intptr_t)-EIO},
     {"GET /late", fails_late, NULL},
     {"GET /nothing", answers_nothing, NULL},
+    {"GET /positive", fails, (void *)(intptr_t)404},
     {"GET /length", fails, NULL}, /* it returns 0, and has added a Content-Length */
     {0},
 };
@@ -232,6 +233,8 @@ TEST(after_next_the_status_and_the_result_are_those_of_the_handler)
     CHECK_INT(ask_status(s.port, GET("/nothing")), ==, 204);
     CHECK(seen_result == 0 && seen_status == 204 && seen_sent == 0);
     CHECK_INT(ask_status(s.port, GET("/length")), ==, 204);
+    CHECK_INT(ask_status(s.port, GET("/positive")), ==, 500);
+    CHECK(seen_result == -ERANGE && seen_status == 500);
     CHECK_INT(ask_status(s.port, GET("/late")), ==, 0); /* cut */
     CHECK(seen_result == -EIO && seen_status == 200 && seen_sent == 4);
     CHECK_INT(ask_status(s.port, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"), ==, 201);

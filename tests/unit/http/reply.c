@@ -85,7 +85,7 @@ static int replies_wrongly(weft_exchange *x, void *arg)
     CHECK_INT(weft_http_begin(x, 200), ==, -EALREADY);
     CHECK_INT(weft_http_redirect(x, 302, "/"), ==, -EALREADY);
     CHECK_INT(weft_http_write(x, "a", 1), ==, -EINVAL);
-    CHECK_INT(weft_http_flush(x), ==, -EINVAL);
+    CHECK_INT(weft_http_flush(x), ==, 0);
     CHECK_INT(weft_http_end(x), ==, -EINVAL);
     CHECK_INT(weft_http_status(x), ==, 599);
     return -EIO; /* after an answer that is complete a failure changes nothing */
