@@ -360,7 +360,7 @@ int weft_http_write(weft_exchange *x, const void *bytes, size_t count)
     int rc = wh_part_begin(x, count);
     if (rc != 0)
         return rc > 0 ? 0 : rc;
-    rc = wh_out_put(x->c, bytes, count);
+    rc = count > 0 ? wh_out_put(x->c, bytes, count) : 0; /* of no bytes there may be no place */
     return rc != 0 ? failed(x, rc) : wh_part_end(x, count);
 }
 

@@ -380,7 +380,27 @@ TEST(an_empty_part_of_a_file_does_not_hold_back_the_head)
     close(file);
 }
 
-TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on, parts_arrive_whole_in_each_framing,
+static int writes_nothing(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_begin(x, 200);
+    return rc != 0 ? rc : weft_http_write(x, NULL, 0);
+}
+
+/* The sanitizer for undefined behaviour sees a copy from no place. */
+TEST(a_part_of_no_bytes_needs_no_place)
+{
+    struct served s;
+    struct client c;
+    served_begin(&s, NULL, (struct served_route[]){{"GET /", writes_nothing, NULL}, {0}});
+    client_open(&c, s.port);
+    client_say(&c, "GET /" HOST "\r\n");
+    client_expect_body(&c, 200, "");
+    client_close(&c);
+    served_end(&s);
+}
+
+TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on, a_part_of_no_bytes_needs_no_place, parts_arrive_whole_in_each_framing,
       the_framing_is_chunks_or_the_length_or_the_end_of_the_connection, a_flush_sends_what_was_collected,
       calls_out_of_order_are_refused, an_answer_that_fails_half_way_never_looks_complete,
       an_answer_of_too_few_bytes_is_cut, parts_of_files_are_parts_of_the_body,
