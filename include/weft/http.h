@@ -47,7 +47,12 @@
  * Handlers run in fibers: while a handler waits in a call of this library, or in a hooked call, other connections run.
  * A handler runs in the fiber of its connection. If the client hangs up, the server cancels that fiber, and the
  * handler's waits return -ECANCELED. A half-close is not a hangup (see weft_cancel_on_hangup). weft_http_scope gives
- * the handler a scope for children.
+ * the handler a scope for children, and for clean-up handlers. If a handler ends its fiber (pthread_exit under
+ * libweft-hook), the server cuts the answer.
+ *
+ * The fiber goes on to the next request of its connection. So what belongs to a fiber stays behind the handler: a value of
+ * weft_local_set is there for the next request, which may be another user's, and a clean-up handler (weft_defer) that was
+ * added outside of a scope runs when the connection ends.
  *
  * Handlers of different connections run at the same time, on all workers of the scheduler. Protect the data that they
  * share by a lock (weft/sync.h) or a channel, whose waits block only the fiber.
@@ -188,8 +193,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
  * this call answers for it. That answer has the fields that were added before this call, and none that the handler has
  * added. So after this call weft_http_status tells the status that the client gets, unless the answer was cut.
  *
+ * The handler runs at most once: a call after it has begun runs nothing.
+ *
  * Returns: what the handler has returned; if there is no handler, because the server itself answers (404 and so on), as
- *          weft_http_reply
+ *          weft_http_reply; -EALREADY the handler has run, or runs
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing
@@ -518,9 +525,11 @@ WEFT_API const char *weft_http_form(weft_exchange *x, const char *name);
 WEFT_API void *weft_http_alloc(weft_exchange *x, size_t bytes);
 
 /**
- * A scope for children of the handler. The first call opens it. When the handler has returned, the server cancels and
- * joins the children that are left, and closes the scope. The scope does not lie on the stack, so a handler on a shared
- * stack may use it. If the handler opens other scopes, it closes them before it returns.
+ * A scope for children of the handler. The first call opens it. When the handler, or the middleware, that has opened it
+ * has returned, the server cancels and joins the children that are left, and closes the scope. The scope does not lie on
+ * the stack, so a handler on a shared stack may use it. If the handler opens other scopes, it closes them before it
+ * returns; the program ends with a message if it does not. The handler cannot close a scope that it has opened before this
+ * one, so it opens this one first.
  *
  * Returns: the scope; NULL if there is no memory
  * Context: fiber

@@ -4,6 +4,8 @@
 #include "http/exchange.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/block.h"
@@ -78,6 +80,18 @@ weft_scope *weft_http_scope(weft_exchange *x)
     return &x->scope;
 }
 
+/* A scope of the handler that is still open lies inside ours, so ours is not closed: its memory could not be used again. */
+static void check_closed(weft_scope *scope)
+{
+    weft_scope_tally tally = {.size = sizeof tally};
+    if (weft_scope_counts(scope, &tally) == -ESRCH)
+        return;
+    fputs("weft: an HTTP handler has returned, but a scope that it has opened is still open: close every scope in the "
+          "function that opened it\n",
+          stderr);
+    abort();
+}
+
 /* Children may take long to end. So the answers that are complete go out meanwhile. */
 static void close_scope(weft_exchange *x)
 {
@@ -87,7 +101,8 @@ static void close_scope(weft_exchange *x)
     weft_mutex_unlock(&c->h->lock);
     if (x->answer != WH_CUT && c->block->out_end > 0)
         wh_flusher_watch(c);
-    weft_scope_close(&x->scope);
+    if (weft_scope_close(&x->scope) == -EBUSY) /* so may a child's failure be called */
+        check_closed(&x->scope);
     x->has_scope = false;
     wh_flusher_forget(c);
 }
@@ -206,18 +221,21 @@ static int complete(weft_exchange *x, int rc, uint32_t added)
     return rc;
 }
 
+/* A scope that was opened inside is closed here: a scope of the middleware outside could not be closed before it. */
 int weft_http_next(weft_exchange *x)
 {
     const weft_http *h = x->c->h;
     uint32_t added = x->added_size;
-    int rc;
-    if (x->layer < h->layer_count) {
-        const struct wh_layer *layer = &h->layers[x->layer++];
-        rc = layer->fn(x, layer->arg);
-    } else {
-        rc = run_route(x);
-    }
-    return complete(x, rc, added);
+    bool had_scope = x->has_scope;
+    unsigned number = x->layer;
+    if (number > h->layer_count)
+        return -EALREADY; /* the handler runs once, and does not run itself */
+    x->layer++;
+    int rc = number < h->layer_count ? h->layers[number].fn(x, h->layers[number].arg) : run_route(x);
+    rc = complete(x, rc, added);
+    if (x->has_scope && !had_scope)
+        close_scope(x);
+    return rc;
 }
 
 /* The general search for a route. Returns the status; 200: a route was found. */
@@ -258,10 +276,7 @@ int wh_exchange_run(weft_exchange *x)
     find_route(x);
     if (c->block->out_end > 0 && !c->is_unflushed)
         wh_flusher_watch(c);
-    int rc = weft_http_next(x);
-    if (x->has_scope)
-        close_scope(x);
-    return rc;
+    return weft_http_next(x);
 }
 
 const char *wh_text(weft_exchange *x, struct wh_slice s)

@@ -1,0 +1,137 @@
+/*
+ * Handlers that do what few handlers do: they call weft_http_next again, have scopes of their own around that of the exchange.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "unit/http/client.h"
+#include "unit/http/served.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static int result; /* of what the handler tried */
+static int runs;   /* of the handler */
+
+/* ---- weft_http_next ---- */
+
+static int goes_on(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    result = weft_http_next(x);
+    return weft_http_reply(x, 200, NULL, "once\n", 5);
+}
+
+TEST(a_handler_does_not_run_itself)
+{
+    struct served s;
+    struct client c;
+    served_begin(&s, NULL, (struct served_route[]){{"GET /", goes_on, NULL}, {0}});
+    client_open(&c, s.port);
+    client_say(&c, GET("/"));
+    client_expect_body(&c, 200, "once\n");
+    CHECK_INT(result, ==, -EALREADY);
+    client_close(&c);
+    served_end(&s);
+}
+
+static int counts(weft_exchange *x, void *arg)
+{
+    runs++;
+    return says_hello(x, arg);
+}
+
+static int goes_on_twice(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_next(x);
+    result = weft_http_next(x);
+    return rc;
+}
+
+TEST(a_handler_runs_once)
+{
+    struct served s;
+    struct client c;
+    runs = 0;
+    served_make(&s, NULL, (struct served_route[]){{"GET /", counts, NULL}, {0}});
+    CHECK_INT(weft_http_use(s.h, goes_on_twice, NULL), ==, 0);
+    served_start(&s, 1);
+    client_open(&c, s.port);
+    for (int i = 1; i <= 2; i++) {
+        client_say(&c, GET("/"));
+        client_expect_body(&c, 200, "hello\n");
+        CHECK_INT(result, ==, -EALREADY);
+        CHECK_INT(runs, ==, i);
+    }
+    client_close(&c);
+    served_end(&s);
+}
+
+/* ---- scopes ---- */
+
+static int has_scope(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    CHECK_PTR(weft_http_scope(x), !=, NULL);
+    return weft_http_reply(x, 200, NULL, "hello\n", 6);
+}
+
+/* Middleware with a scope of its own around the handler, on a stack frame that is gone behind it. */
+static int has_scope_around(weft_exchange *x, void *arg)
+{
+    weft_scope scope;
+    (void)arg;
+    CHECK_INT(weft_scope_open(&scope, NULL), ==, 0);
+    int rc = weft_http_next(x);
+    result = weft_scope_close(&scope);
+    return rc;
+}
+
+TEST(middleware_closes_its_own_scope_around_that_of_the_handler)
+{
+    struct served s;
+    struct client c;
+    served_make(&s, NULL, (struct served_route[]){{"GET /", has_scope, NULL}, {0}});
+    CHECK_INT(weft_http_use(s.h, has_scope_around, NULL), ==, 0);
+    served_start(&s, 1);
+    client_open(&c, s.port);
+    for (int i = 0; i < 3; i++) {
+        result = 1;
+        client_say(&c, GET("/"));
+        client_expect_body(&c, 200, "hello\n");
+    }
+    client_close(&c);
+    served_end(&s);
+    CHECK_INT(result, ==, 0);
+}
+
+static int leaves_scope_open(weft_exchange *x, void *arg)
+{
+    static weft_scope left;
+    (void)arg;
+    weft_http_scope(x);
+    weft_scope_open(&left, NULL);
+    return 0;
+}
+
+static void serve_scope_left_open(void *arg)
+{
+    struct served s;
+    struct client c;
+    (void)arg;
+    served_begin(&s, NULL, (struct served_route[]){{"GET /", leaves_scope_open, NULL}, {0}});
+    client_open(&c, s.port);
+    client_say(&c, GET("/"));
+    client_drain(&c);
+}
+
+TEST(a_scope_that_a_handler_leaves_open_ends_the_program)
+{
+    CHECK_CHILD(serve_scope_left_open, NULL, SIGABRT, "a scope that it has opened is still open");
+}
+
+TESTS(nested, a_handler_does_not_run_itself, a_handler_runs_once,
+      middleware_closes_its_own_scope_around_that_of_the_handler, a_scope_that_a_handler_leaves_open_ends_the_program)
