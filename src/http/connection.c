@@ -416,14 +416,11 @@ static struct wh_connection *new_connection(int fd, struct wh_serving *s)
 
 static void run(struct wh_connection *c)
 {
-    weft_http *h = c->h;
-    wh_server_add(h, c);
+    wh_count_add(&c->w->connections, 1);
+    wh_server_add(c->h, c);
+    c->is_listed = true;
     weft_cancel_on_hangup(c->fd, weft_fiber_current());
     serve(c);
-    wh_enter(c, wh_phase(c), WH_CLOSED);
-    wh_server_remove(h, c);
-    if (c->resets)
-        wh_reset_at_close(c);
 }
 
 static RARE bool begin(struct wh_connection *c, bool *is_full)
@@ -431,15 +428,33 @@ static RARE bool begin(struct wh_connection *c, bool *is_full)
     return enter_address(c, is_full) && wh_input_begin(c) && take_block(c);
 }
 
-void wh_serve_connection(int fd, void *arg)
+/* A handler has ended its fiber. Earlier answers go out, and its own is cut. */
+static RARE void abandon(struct wh_connection *c)
 {
-    struct wh_connection *c = new_connection(fd, arg);
-    bool is_full = false;
+    weft_exchange *x = &c->block->x;
+    wh_exchange_abandon(x);
+    wh_enter(c, WH_HANDLE, WH_FINISH);
+    x->keeps = false;
+    finish(c);
+    wh_out_flush_whole(c);
+}
+
+/*
+ * The end of a connection. A handler may end its fiber (pthread_exit under libweft-hook, which unwinds the stack): then no
+ * function of the library returns, and this runs as a cleanup.
+ */
+static void end(struct wh_connection **at)
+{
+    struct wh_connection *c = *at;
     if (!c)
         return;
-    if (begin(c, &is_full)) {
-        wh_count_add(&c->w->connections, 1);
-        run(c);
+    if (wh_phase(c) == WH_HANDLE)
+        abandon(c);
+    if (c->is_listed) {
+        wh_enter(c, wh_phase(c), WH_CLOSED);
+        wh_server_remove(c->h, c);
+        if (c->resets)
+            wh_reset_at_close(c);
         wh_count_add(&c->w->ended, 1);
     }
     give_block(c);
@@ -447,6 +462,20 @@ void wh_serve_connection(int fd, void *arg)
     if (c->address)
         wh_address_leave(c->h->addresses, c->address);
     wh_free(c);
-    if (is_full)
+}
+
+/* True: it was not served, as its address has too many. */
+static bool serve_or_tell(int fd, struct wh_serving *s)
+{
+    __attribute__((cleanup(end))) struct wh_connection *c = new_connection(fd, s);
+    bool is_full = false;
+    if (c && begin(c, &is_full))
+        run(c);
+    return is_full;
+}
+
+void wh_serve_connection(int fd, void *arg)
+{
+    if (serve_or_tell(fd, arg))
         refuse_address(fd, arg);
 }

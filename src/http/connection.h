@@ -64,6 +64,7 @@ struct wh_connection {
     bool has_failed;                   /* a read or write has failed: nothing more is sent */
     bool has_ended;                    /* the client has ended its sending half */
     bool resets;                       /* the close resets the connection */
+    bool is_listed;                    /* in h->connections, and counted */
     struct wh_address *address;        /* the address that counts this connection; NULL: none */
     weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
     struct wh_connection *next, *prev; /* guarded by: h->lock */

@@ -107,6 +107,14 @@ static void close_scope(weft_exchange *x)
     wh_flusher_forget(c);
 }
 
+void wh_exchange_abandon(weft_exchange *x)
+{
+    if (x->answer != WH_ENDED)
+        x->answer = WH_CUT;
+    if (x->has_scope)
+        close_scope(x);
+}
+
 void wh_exchange_end(weft_exchange *x)
 {
     while (x->extra) {

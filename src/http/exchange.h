@@ -96,6 +96,9 @@ void wh_exchange_begin(weft_exchange *x, struct wh_connection *c);
  * Returns what the first middleware (or else the handler) has returned. */
 int wh_exchange_run(weft_exchange *x);
 
+/* Instead, for a handler that has ended its fiber: cuts the answer, if it was not complete, and closes the exchange's scope. */
+void wh_exchange_abandon(weft_exchange *x);
+
 /* Answers with a status and its reason as the body, if no answer has begun. */
 void wh_exchange_answer(weft_exchange *x, int status);
 

@@ -1,10 +1,14 @@
 /*
- * Handlers that do what few handlers do: they call weft_http_next again, have scopes of their own around that of the exchange.
+ * Handlers that do what few handlers do: they call weft_http_next again, have scopes of their own around that of the exchange,
+ * or end their fiber.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unwind.h>
+
+#include <weft/hook.h>
 
 #include "support/test.h"
 #include "unit/http/client.h"
@@ -133,5 +137,76 @@ TEST(a_scope_that_a_handler_leaves_open_ends_the_program)
     CHECK_CHILD(serve_scope_left_open, NULL, SIGABRT, "a scope that it has opened is still open");
 }
 
+/* ---- the end of the fiber ---- */
+
+static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                struct _Unwind_Exception *e, struct _Unwind_Context *context, void *arg)
+{
+    (void)version, (void)class, (void)e, (void)context, (void)arg;
+    if (actions & _UA_END_OF_STACK)
+        weft_hook_end(NULL);
+    return _URC_NO_REASON;
+}
+
+/* As pthread_exit under libweft-hook. */
+static int end_fiber(void)
+{
+    static struct _Unwind_Exception e;
+    memset(&e, 0, sizeof e);
+    e.exception_class = 1; /* 0 is that of the C library, which would end the thread */
+    _Unwind_ForcedUnwind(&e, stop, NULL);
+    abort();
+}
+
+static int ends_its_fiber(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    weft_http_scope(x);
+    weft_http_alloc(x, 100000);
+    return end_fiber();
+}
+
+static int ends_in_its_answer(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    weft_http_begin(x, 200);
+    weft_http_write(x, "part", 4);
+    weft_http_flush(x);
+    return end_fiber();
+}
+
+TEST(a_handler_may_end_its_fiber)
+{
+    struct served s;
+    struct client c;
+    served_begin(&s, NULL,
+                 (struct served_route[]){{"GET /", says_hello, NULL}, {"GET /end", ends_its_fiber, NULL}, {0}});
+    for (int i = 0; i < 3; i++) {
+        client_open(&c, s.port);
+        client_say(&c, GET("/") GET("/end") GET("/"));
+        client_expect_body(&c, 200, "hello\n");
+        CHECK_INT(client_drain(&c), ==, 0);
+        client_close(&c);
+    }
+    served_wait_connections(&s, 0);
+    CHECK_INT(served_figures(&s).cut, ==, 3);
+    CHECK_INT(ask_status(s.port, GET("/")), ==, 200);
+    served_end(&s);
+}
+
+TEST(an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
+{
+    struct served s;
+    struct client c;
+    served_begin(&s, NULL, (struct served_route[]){{"GET /", ends_in_its_answer, NULL}, {0}});
+    client_open(&c, s.port);
+    client_say(&c, "GET / HTTP/1.0\r\n\r\n");
+    client_drain(&c);
+    CHECK_INT(c.error, ==, ECONNRESET);
+    client_close(&c);
+    served_end(&s);
+}
+
 TESTS(nested, a_handler_does_not_run_itself, a_handler_runs_once,
-      middleware_closes_its_own_scope_around_that_of_the_handler, a_scope_that_a_handler_leaves_open_ends_the_program)
+      middleware_closes_its_own_scope_around_that_of_the_handler, a_scope_that_a_handler_leaves_open_ends_the_program,
+      a_handler_may_end_its_fiber, an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
