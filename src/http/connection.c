@@ -252,7 +252,7 @@ static RARE void refuse_head(struct wh_connection *c, int status)
 /* What happens to the connection now. */
 enum fate { KEPT, LAST, CUT };
 
-static enum fate finish(struct wh_connection *c)
+__attribute__((always_inline)) static inline enum fate finish(struct wh_connection *c)
 {
     weft_exchange *x = &c->block->x;
     if (c->h->log)
