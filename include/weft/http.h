@@ -597,7 +597,8 @@ WEFT_API int weft_http_begin(weft_exchange *x, int status);
 
 /**
  * Writes a part of the body. The server collects small parts until its buffer is full, or the handler calls
- * weft_http_flush or weft_http_end. If the client reads slowly, the call waits.
+ * weft_http_flush or weft_http_end. If the client reads slowly, the call waits. Where the body is not sent, the call never
+ * waits: so a handler whose body has no end leaves if the method is HEAD.
  *
  * Returns: 0 (also for HEAD, 204 and 304, whose body is not sent), -EINVAL no answer has begun, or it has ended, -EFBIG
  *          more bytes than the Content-Length, -ETIMEDOUT the client was too slow for opts.write_time, -ECANCELED,
@@ -646,6 +647,8 @@ WEFT_API int weft_http_end(weft_exchange *x);
  * the exchange's scope (weft_http_scope), so that weft_stopping() and weft_stop_event() tell the handler when serving
  * ends. No limit of time applies while the handler waits for its next event. The server notices that a client is gone
  * when the client hangs up, or when it sends the next event or comment. So send a comment every 15 s or so.
+ * An answer to HEAD has no events: the call then cancels the scope, so the handler's next event or wait returns -ECANCELED,
+ * and the connection goes on.
  *
  * Returns: as weft_http_begin; -ENOMEM there is no memory for the scope
  * Context: fiber

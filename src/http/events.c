@@ -25,7 +25,10 @@ int weft_http_events(weft_exchange *x)
         return rc;
     x->is_stream = true;
     wh_count_add(&x->c->w->streams_begun, 1);
-    return weft_http_flush(x);
+    rc = weft_http_flush(x);
+    if (rc == 0 && x->is_head) /* all was said, and the client waits for the answer to its next request */
+        weft_scope_cancel(&x->scope, 0, "the request is HEAD: its answer has no events");
+    return rc;
 }
 
 /* Returns the length of the line at `text`. *next: where the next line begins; NULL: this is the last line. A line ends

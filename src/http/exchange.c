@@ -217,6 +217,8 @@ static int complete(weft_exchange *x, int rc, uint32_t added)
         if (x->answer == WH_NO_ANSWER) {
             x->added_size = added;
             wh_exchange_answer(x, is_short ? 400 : status_of(rc));
+        } else if (x->answer == WH_BEGUN && x->is_stream && x->is_head) {
+            weft_http_end(x); /* weft_http_events has cancelled it */
         } else if (x->answer == WH_BEGUN) {
             x->answer = WH_CUT;
         }

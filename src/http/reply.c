@@ -324,12 +324,20 @@ int weft_http_begin(weft_exchange *x, int status)
     return 0;
 }
 
+/* A body without an end would otherwise never let others run, as no write of it waits, nor hear that its client is gone. */
+static int skip_part(const weft_exchange *x)
+{
+    if (++x->c->w->tries % WH_TRIES == 0)
+        weft_yield();
+    return weft_cancelled() ? -ECANCELED : 1;
+}
+
 int wh_part_begin(weft_exchange *x, size_t count)
 {
     if (x->answer != WH_BEGUN)
         return x->answer == WH_CUT ? -EPIPE : -EINVAL;
     if (x->sends_nothing)
-        return 1;
+        return skip_part(x);
     if (x->has_length && count > x->length_left)
         return -EFBIG;
     if (x->sends_chunks && count > 0) {

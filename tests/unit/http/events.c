@@ -305,19 +305,43 @@ TEST(the_end_of_serving_is_told_to_streams)
     served_end(&s);
 }
 
-TEST(head_of_a_stream_gets_its_head)
+static void say_nothing(weft_exchange *x)
 {
+    CHECK_INT(weft_http_event(x, NULL, "plain"), ==, -ECANCELED);
+    CHECK_INT(weft_sleep_until(WEFT_FOREVER), ==, -ECANCELED);
+}
+
+static int asks_for_head(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_next(x);
+    CHECK(!weft_cancelled());
+    return rc;
+}
+
+TEST(head_of_a_stream_gets_its_head_and_the_connection_goes_on)
+{
+    static const char *const paths[] = {"/events", "/wait", "/ever"};
     struct served s;
     struct client c;
-    struct answer a;
-    say = say_each;
-    begin(&s, NULL);
+    say = say_nothing;
+    weft_event_reset(&go_on);
+    served_make(&s, NULL, routes);
+    CHECK_INT(weft_http_use(s.h, asks_for_head, NULL), ==, 0);
+    served_start(&s, 1);
     client_open(&c, s.port);
-    client_say(&c, "HEAD /events HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    CHECK_PTR(client_answer(&c, &a, true), ==, NULL);
-    CHECK_STR(answer_field(&a, "Content-Type"), "text/event-stream");
-    answer_free(&a);
-    client_expect_body(&c, 200, "hello\n");
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct answer a;
+        char request[200];
+        snprintf(request, sizeof request, "HEAD %s HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+                 paths[i]);
+        client_say(&c, request);
+        CHECK_PTR(client_answer(&c, &a, true), ==, NULL);
+        CHECK_STR(answer_field(&a, "Content-Type"), "text/event-stream");
+        answer_free(&a);
+        client_expect_body(&c, 200, "hello\n");
+    }
+    CHECK_INT(served_figures(&s).cut, ==, 0);
     client_close(&c);
     served_end(&s);
 }
@@ -326,4 +350,4 @@ TESTS(events, events_comments_and_names_have_the_format_of_the_standard, each_li
       a_name_with_a_line_break_is_refused, an_event_may_be_larger_than_the_output, each_event_goes_out_at_once,
       no_limit_ends_a_stream_that_waits, a_client_that_is_gone_cancels_the_handler,
       a_client_that_closes_orderly_is_noticed_by_an_event, a_half_close_ends_no_stream,
-      the_end_of_serving_is_told_to_streams, head_of_a_stream_gets_its_head)
+      the_end_of_serving_is_told_to_streams, head_of_a_stream_gets_its_head_and_the_connection_goes_on)

@@ -380,6 +380,34 @@ TEST(an_empty_part_of_a_file_does_not_hold_back_the_head)
     close(file);
 }
 
+static int has_left;
+
+static int writes_for_ever(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    int rc = weft_http_begin(x, 200);
+    while (rc == 0)
+        rc = weft_http_write(x, "more", 4);
+    __atomic_store_n(&has_left, 1, __ATOMIC_RELEASE);
+    return rc;
+}
+
+TEST(head_of_a_body_without_an_end_holds_up_nobody)
+{
+    struct served s;
+    struct client c;
+    has_left = 0;
+    served_begin(&s, NULL,
+                 (struct served_route[]){{"GET /", says_hello, NULL}, {"GET /ever", writes_for_ever, NULL}, {0}});
+    client_open(&c, s.port);
+    client_say(&c, "HEAD /ever" HOST "\r\n");
+    served_wait_read(&s, 1);
+    CHECK_INT(ask_status(s.port, "GET /" HOST "\r\n"), ==, 200);
+    client_abort(&c);
+    wait_for_flag(&has_left, 1);
+    served_end(&s);
+}
+
 static int writes_nothing(weft_exchange *x, void *arg)
 {
     (void)arg;
@@ -400,7 +428,8 @@ TEST(a_part_of_no_bytes_needs_no_place)
     served_end(&s);
 }
 
-TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on, a_part_of_no_bytes_needs_no_place, parts_arrive_whole_in_each_framing,
+TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on, head_of_a_body_without_an_end_holds_up_nobody,
+      a_part_of_no_bytes_needs_no_place, parts_arrive_whole_in_each_framing,
       the_framing_is_chunks_or_the_length_or_the_end_of_the_connection, a_flush_sends_what_was_collected,
       calls_out_of_order_are_refused, an_answer_that_fails_half_way_never_looks_complete,
       an_answer_of_too_few_bytes_is_cut, parts_of_files_are_parts_of_the_body,
