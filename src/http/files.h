@@ -5,7 +5,9 @@
 #ifndef WH_HTTP_FILES_H
 #define WH_HTTP_FILES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 #include <weft/http.h>
@@ -13,7 +15,7 @@
 #include "http/files_condition.h"
 #include "http/files_folder.h"
 
-/* A folder that is served. const while serving, except folder.way. */
+/* A folder that is served. const while serving, except folder.way and `listed`. */
 struct wh_files {
     struct wh_folder folder;
     char *prefix;           /* of the paths, with a slash at both ends */
@@ -21,6 +23,7 @@ struct wh_files {
     bool lists;             /* a folder without an index is listed */
     bool hidden;            /* names that begin with a dot are served */
     char cache_control[40]; /* the value of the field; "": there is none */
+    atomic_size_t listed;   /* bytes of listings that clients have not read */
 };
 
 /* A regular file that is open. */
@@ -42,6 +45,10 @@ int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out);
 /* Sends a file, or the answer that the conditions ask for. Returns as a handler does. The caller closes the file. */
 int wh_file_send(weft_exchange *x, const struct wh_files *files, const struct wh_file *f, const char *type,
                  const struct wh_conditions *conditions);
+
+/* Of one folder, listings that are longer than a small one get 503 while so many bytes of them wait for their clients. Const; a
+ * test may set it. */
+extern size_t wh_listed_most;
 
 /* Sends a listing of a folder. `path` is as wh_folder_open takes it; `shown` is the path to print. */
 int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, const char *shown);

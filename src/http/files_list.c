@@ -21,7 +21,10 @@
 enum {
     MOST_ENTRIES = 10000,
     FIRST_ROOM = 4096,
+    SMALL_PAGE = 64 * 1024, /* bytes of a listing that is always sent */
 };
+
+size_t wh_listed_most = (size_t)64 * 1024 * 1024;
 
 /* Text that grows. */
 struct text {
@@ -277,20 +280,34 @@ static int list(struct listing *l)
     return l->page.has_failed ? -ENOMEM : 0;
 }
 
-static void *list_on_helper(void *arg)
-{
-    struct listing *l = arg;
-    l->result = list(l);
-    return NULL;
-}
-
-static void listing_free(struct listing *l)
+static void free_entries(struct listing *l)
 {
     for (size_t i = 0; i < l->count; i++)
         wh_free(l->entries[i].name);
     wh_free(l->entries);
-    wh_free(l->page.bytes);
-    wh_free(l);
+}
+
+/* The page may wait for its client for long; the entries do not wait with it. */
+static void *list_on_helper(void *arg)
+{
+    struct listing *l = arg;
+    l->result = list(l);
+    free_entries(l);
+    return NULL;
+}
+
+/* A page is held until its client has read it: many clients that read slowly must not fill the memory. */
+static int send_page(weft_exchange *x, struct wh_files *files, const struct text *page)
+{
+    size_t before = atomic_fetch_add_explicit(&files->listed, page->size, memory_order_relaxed);
+    int rc = page->size <= SMALL_PAGE || before < wh_listed_most ? 0 : -EAGAIN;
+    /* The page may run no scripts, in case escaping a name ever fails. */
+    if (rc == 0)
+        rc = weft_http_add_header(x, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    if (rc == 0)
+        rc = weft_http_reply(x, 200, "text/html; charset=utf-8", page->bytes, page->size);
+    atomic_fetch_sub_explicit(&files->listed, page->size, memory_order_relaxed);
+    return rc;
 }
 
 int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, const char *shown)
@@ -305,11 +322,9 @@ int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, co
     int rc = weft_offload_with(&opts, list_on_helper, l, NULL, WEFT_FOREVER);
     if (rc == 0)
         rc = l->result;
-    /* The page may run no scripts, in case escaping a name ever fails. */
     if (rc == 0)
-        rc = weft_http_add_header(x, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
-    if (rc == 0)
-        rc = weft_http_reply(x, 200, "text/html; charset=utf-8", l->page.bytes, l->page.size);
-    listing_free(l);
+        rc = send_page(x, files, &l->page);
+    wh_free(l->page.bytes);
+    wh_free(l);
     return rc;
 }

@@ -250,7 +250,55 @@ TEST(without_memory_a_listing_is_503)
     site_end(&site);
 }
 
-TESTS(files_listing, without_the_option_a_folder_is_404,
+static void make_long_names(struct ground *g)
+{
+    for (int i = 0; i < 2000; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%d%0120d", i, 0);
+        make_text(g, name, "");
+    }
+    make_folder(g, "small");
+}
+
+/* A client at a UNIX socket, which takes some 200 KiB, that does not read. */
+static void ask_and_wait(struct client *c, const char *address)
+{
+    client_open_at(c, address);
+    client_say(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+TEST(long_listings_that_nobody_reads_are_bounded)
+{
+    struct ground g;
+    struct served s;
+    struct client slow, refused;
+    size_t most = wh_listed_most;
+    char address[64];
+    snprintf(address, sizeof address, "unix:@weft-listing-%d", getpid());
+    wh_listed_most = 1;
+    ground_begin(&g);
+    make_long_names(&g);
+    served_make(&s, NULL, NULL);
+    CHECK_INT(weft_http_files(s.h, "/", absolute(&g, "site"), &lists), ==, 0);
+    served_start_with(&s, address, &(weft_sched_opts){.size = sizeof(weft_sched_opts), .threads = 1});
+    ask_and_wait(&slow, address);
+    char first;
+    CHECK_INT(recv(slow.fd, &first, 1, MSG_PEEK), ==, 1); /* it is on its way */
+    ask_and_wait(&refused, address);
+    client_expect(&refused, 503);
+    client_say(&refused, "GET /small/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    client_expect(&refused, 200);
+    client_expect(&slow, 200);
+    client_say(&refused, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client_expect(&refused, 200);
+    client_close(&slow);
+    client_close(&refused);
+    served_end(&s);
+    ground_end(&g);
+    wh_listed_most = most;
+}
+
+TESTS(files_listing, long_listings_that_nobody_reads_are_bounded, without_the_option_a_folder_is_404,
       a_listing_has_folders_first_then_files_by_name_and_nothing_that_is_not_served,
       hidden_names_and_links_are_listed_as_the_options_say,
       a_listing_says_sizes_and_dates_and_is_a_page_without_scripts, hostile_names_are_escaped_as_text_and_as_links,
