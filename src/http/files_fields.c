@@ -36,34 +36,56 @@ static const struct known *find(const char *name)
     return NULL;
 }
 
-/* Joins two values of a list to one list. */
-static int join(weft_exchange *x, const char **value, const char *more)
+/* Puts the values of all fields of a list behind one another, with commas: they are one list. */
+static void put_all(weft_exchange *x, const struct known *k, char *to)
 {
-    size_t size = strlen(*value), more_size = strlen(more);
-    char *both = weft_http_alloc(x, size + more_size + 2);
-    if (!both)
+    const char *name, *value;
+    for (unsigned i = 0; weft_http_header_at(x, i, &name, &value) == 0; i++) {
+        if (find(name) != k)
+            continue;
+        to = stpcpy(to, value);
+        *to++ = ',';
+    }
+    to[-1] = '\0';
+}
+
+/* Room for them: once for all fields, as many fields could otherwise take many times the memory of their head. */
+static size_t size_of_all(weft_exchange *x, const struct known *k)
+{
+    const char *name, *value;
+    size_t size = 0;
+    for (unsigned i = 0; weft_http_header_at(x, i, &name, &value) == 0; i++)
+        size += find(name) == k ? strlen(value) + 1 : 0;
+    return size;
+}
+
+static int join(weft_exchange *x, const struct known *k, const char **value)
+{
+    char *all = weft_http_alloc(x, size_of_all(x, k));
+    if (!all)
         return -ENOMEM;
-    memcpy(both, *value, size);
-    both[size] = ',';
-    memcpy(both + size + 1, more, more_size + 1);
-    *value = both;
+    put_all(x, k, all);
+    *value = all;
     return 0;
 }
 
 int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out)
 {
     const char *name, *value;
+    unsigned joined = 0; /* a bit for each of `known` */
     int rc = 0;
     *out = (struct wh_file_fields){0};
     for (unsigned i = 0; rc == 0 && weft_http_header_at(x, i, &name, &value) == 0; i++) {
         const struct known *k = find(name);
-        if (!k)
+        if (!k || joined & 1u << (k - known))
             continue;
         const char **place = (const char **)((char *)out + k->at);
-        if (*place && k->is_list)
-            rc = join(x, place, value);
-        else
+        if (*place && k->is_list) {
+            rc = join(x, k, place);
+            joined |= 1u << (k - known);
+        } else {
             *place = *place ? "" : value; /* a field that is no list must not be repeated: "" is malformed */
+        }
     }
     return rc;
 }

@@ -2,6 +2,7 @@
  * Conditional requests, ranges and twins over HTTP: the answers' status and fields, and the order in which conditions count
  * (RFC 9110, section 13.2.2).
  */
+#include "http/exchange.h"
 #include "unit/http/files_served.h"
 
 enum { DIGITS = 100 };
@@ -335,7 +336,38 @@ TEST(a_twin_that_is_the_same_file_has_another_tag)
     site_end(&site);
 }
 
-TESTS(files_conditional, one_range_is_206_one_outside_is_416_and_others_are_ignored,
+static int counts_memory(weft_exchange *x, void *arg)
+{
+    int rc = weft_http_next(x);
+    for (const struct wh_extra *e = x->extra; e; e = e->next)
+        ++*(int *)arg;
+    return rc;
+}
+
+TEST(many_fields_of_a_list_are_joined_once)
+{
+    struct site site;
+    struct answer a;
+    char fields[8000] = "";
+    int count = 0;
+    for (int i = 0; i < 90; i++)
+        strcat(fields, "If-None-Match: \"0123456789012345678901234567890123456789\"\r\n");
+    strcat(fields, "If-None-Match: *\r\n");
+    ground_begin(&site.g);
+    make_file(&site.g);
+    served_make(&site.s, NULL, NULL);
+    CHECK_INT(weft_http_files(site.s.h, "/", absolute(&site.g, "site"), NULL), ==, 0);
+    CHECK_INT(weft_http_use(site.s.h, counts_memory, &count), ==, 0);
+    served_start(&site.s, 1);
+    CHECK_PTR(site_ask(&site, "GET", "/file", fields, &a), ==, NULL);
+    CHECK_INT(a.status, ==, 200);
+    answer_free(&a);
+    CHECK_INT(count, ==, 1);
+    site_end(&site);
+}
+
+TESTS(files_conditional, many_fields_of_a_list_are_joined_once,
+      one_range_is_206_one_outside_is_416_and_others_are_ignored,
       a_range_has_the_validators_of_the_file_and_head_ignores_it, if_range_takes_the_strong_tag_or_the_exact_date,
       if_none_match_and_if_modified_since_give_304, if_match_and_if_unmodified_since_give_412,
       conditions_count_in_the_order_of_rfc_9110, a_change_gives_another_tag_and_304_has_no_body_on_a_kept_connection,
