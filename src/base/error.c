@@ -30,6 +30,7 @@ static const char *const meanings[] = {
     [ENFILE] = "the system has no descriptor left",
     [EMFILE] = "the process has no descriptor left: raise RLIMIT_NOFILE",
     [EFBIG] = "too long: more body than is allowed, or than the Content-Length says",
+    [ERANGE] = "a handler has returned a positive value, which is neither 0 nor an errno",
     [EPIPE] = "the channel is closed, or the other end of the connection is",
     [EDEADLK] = "it would wait for itself: the caller holds the lock, is the fiber, or is what must run it",
     [ENODATA] = "too short: less body than the Content-Length says, or the file has ended before that",
