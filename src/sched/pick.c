@@ -321,7 +321,7 @@ static inline __attribute__((always_inline)) void fetch_ahead(const weft_fiber *
         return;
     if (f->coro) {
         const char *sp = f->coro->sp;
-        for (int line = 0; line < 6; line++)
+        for (int line = 0; line < 12; line++)
             __builtin_prefetch(sp + line * 64);
     }
     if (f->next) {
