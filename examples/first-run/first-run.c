@@ -51,8 +51,8 @@ static sigset_t signals;
 static weft_event interrupted; /* by the first signal */
 static atomic_int interrupts;  /* how many signals there were */
 static atomic_int last_signal;
-static atomic_bool only_serving; /* the load has ended: the first signal ends the server */
-static atomic_bool is_told;      /* the server was told to end */
+static atomic_int only_serving; /* the load has ended: the first signal ends the server */
+static atomic_int is_told;      /* the server was told to end */
 
 /* ---- signals ---- */
 
