@@ -28,8 +28,8 @@ static void be_patient(const struct client *c)
     setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
-/* `buffer` and `from` may be 0 and NULL. */
-static void open_as(struct client *c, int port, int buffer, const char *from)
+/* `buffer` and `from` may be 0 and NULL. Returns what connect(2) does. */
+static int open_as(struct client *c, int port, int buffer, const char *from)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}, mine = {.sin_family = AF_INET};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -43,22 +43,30 @@ static void open_as(struct client *c, int port, int buffer, const char *from)
         mine.sin_addr.s_addr = inet_addr(from);
         CHECK_INT(bind(c->fd, (struct sockaddr *)&mine, sizeof mine), ==, 0);
     }
-    CHECK_INT(connect(c->fd, (struct sockaddr *)&to, sizeof to), ==, 0);
+    return connect(c->fd, (struct sockaddr *)&to, sizeof to);
 }
 
 void client_open_small(struct client *c, int port, int buffer)
 {
-    open_as(c, port, buffer, NULL);
+    CHECK_INT(open_as(c, port, buffer, NULL), ==, 0);
 }
 
 void client_open(struct client *c, int port)
 {
-    open_as(c, port, 0, NULL);
+    CHECK_INT(open_as(c, port, 0, NULL), ==, 0);
+}
+
+bool client_try_open(struct client *c, int port)
+{
+    if (open_as(c, port, 0, NULL) == 0)
+        return true;
+    client_close(c);
+    return false;
 }
 
 void client_open_from(struct client *c, int port, const char *address)
 {
-    open_as(c, port, 0, address);
+    CHECK_INT(open_as(c, port, 0, address), ==, 0);
 }
 
 struct dial {

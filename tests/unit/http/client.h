@@ -34,6 +34,8 @@ struct answer {
 
 /* Connects to a port of 127.0.0.1. */
 void client_open(struct client *c, int port);
+/* The same; false, and nothing is left to close: nobody listens there any more. */
+bool client_try_open(struct client *c, int port);
 /* The same with a small receive buffer (as set by SO_RCVBUF), for clients that read slowly. */
 void client_open_small(struct client *c, int port, int buffer);
 /* The same from another address of this machine: "127.0.0.2". */

@@ -164,7 +164,10 @@ static void *comes(void *arg)
     while (!__atomic_load_n(me->over, __ATOMIC_ACQUIRE)) {
         struct client c;
         struct answer a;
-        client_open(&c, me->port);
+        if (!client_try_open(&c, me->port)) {
+            CHECK(__atomic_load_n(me->over, __ATOMIC_ACQUIRE)); /* the listener is closed after that */
+            break;
+        }
         client_say(&c, GET("/") GET("/"));
         const char *wrong = client_answer(&c, &a, false);
         CHECK(!wrong || !strcmp(wrong, "end") || !strcmp(wrong, "error"));
