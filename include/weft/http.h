@@ -239,10 +239,10 @@ WEFT_API int weft_http_log(weft_http *h, int fd);
 typedef struct weft_files_opts {
     size_t size;       /* sizeof(weft_files_opts); 0 means the first release's size */
     const char *index; /* the name of the file that answers for its folder; copied. Default: "index.html" */
-    bool list;         /* list a folder that has no index; default: 404. A long listing gets 503 while listings of 64 MiB wait
+    bool list;   /* list a folder that has no index; default: 404. A long listing gets 503 while listings of 64 MiB wait
                         * for clients that read slowly */
-    bool hidden;       /* serve files and folders whose names begin with a dot; default: 404 */
-    int links;         /* which symbolic links are followed: WEFT_FILES_LINKS_BENEATH, ... */
+    bool hidden; /* serve files and folders whose names begin with a dot; default: 404 */
+    int links;   /* which symbolic links are followed: WEFT_FILES_LINKS_BENEATH, ... */
     weft_span max_age; /* max-age in Cache-Control; 0: no Cache-Control field */
 } weft_files_opts;
 

@@ -90,10 +90,11 @@ typedef struct weft_serve_opts {
     weft_span grace;    /* how long handlers have when serving ends, until they are cancelled; 0: 5 s, negative: none */
     weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private stack */
     weft_serve_fn *refuse; /* connections above max_conns, which must be set, are refused, see below; NULL: they wait */
-    bool peers; /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
+    bool peers;     /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
     weft_sched *on; /* handlers run on this scheduler, which must run; NULL: on that of the caller. So a scheduler of
                      * its own can accept connections, and handlers that compute for long do not delay accepts */
-    void (*ending)(void *arg); /* called once, in the calling fiber, with the handlers' arg, when nothing more is accepted
+    void (*ending)(
+        void *arg); /* called once, in the calling fiber, with the handlers' arg, when nothing more is accepted
                                 * and handlers may still run. It must not wait. It is not called if weft_serve fails with
                                 * -EINVAL, -ENXIO or -ENOMEM, or if the caller was cancelled before the call */
 } weft_serve_opts;

@@ -47,7 +47,8 @@ static void *first(void *arg)
     char answer[512];
     listener = weft_listen("127.0.0.1:0");
     if (listener < 0 || weft_http_new(&server, NULL) != 0 ||
-        weft_http_route(server, "GET /hello/{name}", greet, NULL) != 0 || weft_go_with(&serving, NULL, serve, server) != 0)
+        weft_http_route(server, "GET /hello/{name}", greet, NULL) != 0 ||
+        weft_go_with(&serving, NULL, serve, server) != 0)
         return NULL;
     ask(weft_port(listener), answer, sizeof answer);
     int is_right = strncmp(answer, "HTTP/1.1 200 OK\r\n", 17) == 0 && strstr(answer, "\r\n\r\nweft");
