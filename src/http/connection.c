@@ -239,7 +239,6 @@ static RARE void refuse_head(struct wh_connection *c, int status)
     x->head.length = 0;
     x->head.path = x->head.method_text = x->head.host = (struct wh_slice){0};
     wh_exchange_begin(x, c);
-    x->has_parsed = false;
     wh_exchange_answer(x, status);
     if (c->h->log)
         log_refused(c->h->log, x);

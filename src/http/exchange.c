@@ -20,7 +20,6 @@ void wh_exchange_begin(weft_exchange *x, struct wh_connection *c)
     x->c = c;
     x->bytes = c->in + c->in_at;
     x->is_head = head->method == WH_HEAD;
-    x->has_parsed = true;
     x->keeps = head->keeps_alive;
     x->body = head->is_chunked ? WH_CHUNKED : head->length > 0 ? WH_SIZED : WH_NO_BODY;
     x->wants_continue = head->expects_continue && x->body != WH_NO_BODY;
@@ -164,23 +163,27 @@ static int add_other_methods(weft_exchange *x)
     return allow ? weft_http_add_header(x, "Allow", allow) : -ENOMEM;
 }
 
-void wh_exchange_answer(weft_exchange *x, int status)
+/* Answers with the reason of a status as the body; 204 has none. */
+static int reply_with_reason(weft_exchange *x, int status)
 {
     char body[64];
+    if (status == 204)
+        return weft_http_reply(x, 204, NULL, NULL, 0);
+    const char *reason = weft_http_reason(status);
+    size_t size = strlen(reason);
+    memcpy(body, reason, size);
+    body[size++] = '\n';
+    return weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
+}
+
+void wh_exchange_answer(weft_exchange *x, int status)
+{
     if (x->answer != WH_NO_ANSWER)
         return;
     x->has_own_length = false;
     if (status == 405 && add_other_methods(x) != 0)
         status = 503;
-    const char *reason = weft_http_reason(status);
-    if (status == 204) {
-        weft_http_reply(x, status, NULL, NULL, 0);
-        return;
-    }
-    size_t size = strlen(reason);
-    memcpy(body, reason, size);
-    body[size++] = '\n';
-    weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
+    reply_with_reason(x, status);
 }
 
 /* Runs the handler of the route. Without a route it answers, unless middleware has answered. */
@@ -194,14 +197,7 @@ static int run_route(weft_exchange *x)
     x->status = 0;
     if (x->match.allow && weft_http_add_header(x, "Allow", x->match.allow) != 0)
         return -ENOMEM;
-    if (status == 204)
-        return weft_http_reply(x, 204, NULL, NULL, 0);
-    const char *reason = weft_http_reason(status);
-    char body[64];
-    size_t size = strlen(reason);
-    memcpy(body, reason, size);
-    body[size++] = '\n';
-    return weft_http_reply(x, status, "text/plain; charset=utf-8", body, size);
+    return reply_with_reason(x, status);
 }
 
 /*

@@ -44,7 +44,6 @@ struct weft_exchange {
     char *bytes;        /* where the head begins: slices count from here */
     uint32_t head_size; /* bytes of the head: the body lies behind it */
     bool is_head;       /* HEAD: no body is sent */
-    bool has_parsed;    /* false: the request was malformed, and has no strings */
     bool keeps;         /* the connection is kept, unless something fails */
 
     /* The request's body. */
