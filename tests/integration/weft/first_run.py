@@ -4,7 +4,6 @@
     first_run.py FIRST_RUN WEFT SITE
 """
 import os
-import pty
 import re
 import shutil
 import signal
@@ -15,7 +14,8 @@ import tempfile
 import urllib.request
 
 import program
-from program import NOBODY, PATIENCE, Program, case, is_served, main, site, wait
+from program import NOBODY, PATIENCE, Program, case, is_served, main, site
+from terminal import Terminal, children_of, wait_until_gone
 
 FIRST_RUN, WEFT, SITE = (os.path.abspath(word) for word in sys.argv[1:4])
 program.EMULATOR = []  # it starts another program, and knows of no emulator
@@ -52,24 +52,6 @@ def check_shown(said):
     assert number(answers.group(1)) > 0, said
     place = f"http://127.0.0.1:{port_of(said)}/"
     assert re.search(rf"^  the site +{place}$", said, re.M) and re.search(rf"^  its live state +{place}_weft$", said, re.M), said
-
-
-def children_of(pid):
-    """The processes that this one has started."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def is_gone(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().split(") ")[1][0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def wait_until_gone(pid):
-    wait(lambda: is_gone(pid), f"the end of process {pid}")
 
 
 # ---- without a terminal
@@ -195,41 +177,6 @@ def a_kill_leaves_no_server_behind():
 
 
 # ---- on a terminal
-
-
-class Terminal:
-    """The program on a terminal of its own."""
-
-    def __init__(self, *words):
-        self.said = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execv(words[0], words)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        os.close(self.fd)
-        if kind:
-            os.kill(self.pid, signal.SIGKILL)
-            print(self.said)
-
-    def read_until(self, text):
-        while text not in self.said:
-            self.said += os.read(self.fd, 4096).decode()  # fails at its end
-
-    def type(self, keys):
-        os.write(self.fd, keys)
-
-    def end(self):
-        """Waits for its end: the exit status."""
-        try:
-            while part := os.read(self.fd, 4096):
-                self.said += part.decode()
-        except OSError:
-            pass  # all who had the terminal open are gone
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def on_terminal(seconds):
