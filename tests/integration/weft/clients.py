@@ -6,12 +6,11 @@ all requests complete, none failed. `make test-full` runs it.
 """
 import contextlib
 import gzip
-import http.client
 import os
-import re
 import socket
 import subprocess
 
+import outside
 from program import PATIENCE, Serve, case, main, site
 
 TEXT = "a file of the site\n" * 500
@@ -29,15 +28,8 @@ def served():
             yield [servers.enter_context(Serve(folder, "--status", env={**os.environ, "WEFT_IO": driver})) for driver in DRIVERS]
 
 
-def says(*words, status=0):
-    """What a program prints that ends by itself with this status."""
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == status, (words, done)
-    return done.stdout
-
-
 def curl(server, path, *options, status=0):
-    return says("curl", "-sS", "--noproxy", "*", "--path-as-is", *options, f"{server.said['url']}{path}", status=status)
+    return outside.curl(f"{server.said['url']}{path}", *options, status=status)
 
 
 def ends_well(server):
@@ -97,38 +89,24 @@ def wrk_sees_no_error():
     with served() as servers:
         for server in servers:
             for path in ("", "file.txt"):
-                said = says("wrk", "-t", "2", "-c", str(CLIENTS), "-d", "1s", f"{server.said['url']}{path}")
-                assert int(re.search(r"(\d+) requests in", said).group(1)) > 0, said
-                assert "Socket errors" not in said and "Non-2xx" not in said, said
+                outside.wrk(f"{server.said['url']}{path}", CLIENTS)
             ends_well(server)
-
-
-def check_ab(said, kept):
-    assert re.search(rf"^Complete requests: +{REQUESTS}$", said, re.M) and re.search(r"^Failed requests: +0$", said, re.M), said
-    assert "Non-2xx" not in said and re.search(rf"^HTML transferred: +{REQUESTS * len(TEXT)} bytes$", said, re.M), said
-    assert bool(re.search(rf"^Keep-Alive requests: +{REQUESTS}$", said, re.M)) == kept, said
 
 
 @case
 def ab_completes_all_requests():
     with served() as servers:
         for server in servers:
-            for options in ([], ["-k"]):
-                said = says("ab", "-q", "-n", str(REQUESTS), "-c", str(CLIENTS), *options, f"{server.said['url']}file.txt")
-                check_ab(said, bool(options))
+            for keep in (False, True):
+                outside.ab(f"{server.said['url']}file.txt", REQUESTS, CLIENTS, len(TEXT), keep)
             ends_well(server)
-
-
-class Old(http.client.HTTPConnection):
-    """Python's client as one of HTTP/1.0."""
-    _http_vsn, _http_vsn_str = 10, "HTTP/1.0"
 
 
 @case
 def a_client_of_http_1_0_is_served_and_the_connection_ends():
     with served() as servers:
         for server in servers:
-            client = Old(server.host, server.port, timeout=PATIENCE)
+            client = outside.Old(server.host, server.port, timeout=PATIENCE)
             with contextlib.closing(client):
                 client.request("GET", "/file.txt")
                 answer = client.getresponse()
@@ -151,7 +129,7 @@ def a_request_line_alone_is_served():
 def a_client_of_http_1_0_may_keep_its_connection():
     with served() as servers:
         for server in servers:
-            client = Old(server.host, server.port, timeout=PATIENCE)
+            client = outside.Old(server.host, server.port, timeout=PATIENCE)
             with contextlib.closing(client):
                 for turn in range(3):
                     client.request("GET", "/file.txt", headers={"Connection": "keep-alive"})
