@@ -24,6 +24,9 @@ SITE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 FOREIGN = "foreign.example"  # the browser takes this name for an address of this machine: an attacker's DNS says so
 FLAGS = [f"--host-resolver-rules=MAP {FOREIGN} 127.0.0.1"]
 
+# What the console says of a server that has ended.
+LOST = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"]
+
 tests = []
 
 

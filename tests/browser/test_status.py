@@ -1,10 +1,9 @@
 """The live page of `weft serve --status`."""
 import json
 
-from support import FOREIGN, quiet_port, test
+from support import FOREIGN, LOST, quiet_port, test
 
 CHARTS = ["requests", "latency", "connections", "fibers", "memory", "bytes", "load"]
-LOST = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"]
 
 NUMBER = "return Number(document.querySelector(arguments[0]).innerText.replace(/[^0-9.]/g, ''))"
 BACK = "return getComputedStyle(document.body).backgroundColor"

@@ -1,5 +1,5 @@
 """EventSource, as browsers have it, with the event streams of examples/web."""
-from support import quiet_port, test
+from support import LOST, quiet_port, test
 
 LISTEN = """
     window.heard = [];
@@ -27,7 +27,7 @@ def each_event_arrives_once_and_in_order(ground):
     page.script("source.close()")
 
 
-@test(bears=["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"])
+@test(bears=LOST)
 def it_reconnects_by_itself_when_the_server_is_there_again(ground):
     server, page = ground.web(quiet_port()), ground.page
     page.open(server.url + "hello/you")
