@@ -51,7 +51,7 @@ class Browser:
     def __init__(self, width=1280, height=900, flags=()):
         self.flags, self.first_size = [*FLAGS, *flags], (width, height)
         self.folder = self.driver = self.session = self.port = None
-        self.past_requests = []
+        self.is_dark, self.past_requests = False, []
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="browser-")
@@ -224,6 +224,7 @@ class Browser:
 
     def dark(self, dark=True, calm=False):
         """What prefers-color-scheme says, and prefers-reduced-motion."""
+        self.is_dark = dark
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
                     {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"}]
         self.devtools("Emulation.setEmulatedMedia", features=features)
@@ -238,6 +239,12 @@ class Browser:
         shot = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))
+
+    def keep(self, folder, name, whole=False):
+        """A screenshot for a person to look at: NAME-light.png or NAME-dark.png in a folder; none without a folder."""
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+            self.screenshot(os.path.join(folder, f"{name}-{'dark' if self.is_dark else 'light'}.png"), whole)
 
     # ---- what the page has done ----
 

@@ -22,10 +22,9 @@ BAD = "<img src=x onerror=\"document.title='bad'\"><script>document.title='bad'<
 
 
 def shoot(browser, name):
-    if FOLDER:
-        for dark in (False, True):
-            browser.dark(dark)
-            browser.screenshot(os.path.join(FOLDER, f"notes-{name}-{'dark' if dark else 'light'}.png"))
+    for dark in (False, True):
+        browser.dark(dark)
+        browser.keep(FOLDER, f"notes-{name}")
 
 
 def put(browser, title, text):

@@ -20,7 +20,9 @@ import time
 
 from browser import PATIENCE
 
-SITE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/site"))
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+SITE = os.path.join(ROOT, "examples/site")
+SHOTS = os.environ.get("WEFT_SHOTS")  # a folder for screenshots
 FOREIGN = "foreign.example"  # the browser takes this name for an address of this machine: an attacker's DNS says so
 FLAGS = [f"--host-resolver-rules=MAP {FOREIGN} 127.0.0.1"]
 
@@ -127,11 +129,15 @@ class Ground:
             for server in self.servers:
                 all_of_them.callback(server.end)
 
+    def program(self, name):
+        """The path of a program of the build."""
+        path = os.path.join(self.build, name)
+        if not os.path.exists(path):
+            raise AssertionError(f"{path} is not built")
+        return path
+
     def start(self, arguments, says):
-        arguments[0] = os.path.join(self.build, arguments[0])
-        if not os.path.exists(arguments[0]):
-            raise AssertionError(f"{arguments[0]} is not built")
-        server = Server(arguments, says)
+        server = Server([self.program(arguments[0]), *arguments[1:]], says)
         self.servers.append(server)
         self.allow(server.url)
         return server

@@ -9,12 +9,13 @@ from program import PATIENCE, wait
 
 
 class Terminal:
-    """The program on a terminal of its own. If the `with` fails, it is killed."""
+    """The program on a terminal of its own, started in a folder. If the `with` fails, it is killed."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, folder="."):
         self.said = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            os.chdir(folder)
             os.execv(words[0], words)
 
     def __enter__(self):
