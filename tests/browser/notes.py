@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The page of examples/notes in a real browser, on SQLite.
+"""The page of examples/notes in a real browser, on SQLite and on PostgreSQL.
 
     notes.py PROGRAM [FOLDER]    with a FOLDER it leaves screenshots there
 
-Closes with "notes: N passed, N failed, N skipped"; skips all if there is no browser.
+Closes with "notes: N passed, N failed, N skipped"; skips all if there is no browser, and half of them if there is
+no PostgreSQL.
 """
 import os
 import sys
@@ -15,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "../integration/notes"))
 sys.dont_write_bytecode = True
 
 from browser import Browser, missing  # pylint: disable=wrong-import-position
-from program import Program, SQLite  # pylint: disable=wrong-import-position
+from program import Postgres, Program, SQLite  # pylint: disable=wrong-import-position
 
 FOLDER = sys.argv[2] if len(sys.argv) > 2 else None
 BAD = "<img src=x onerror=\"document.title='bad'\"><script>document.title='bad'</script></textarea>"
@@ -155,23 +156,35 @@ def run(test, browser, database):
         assert browser.errors() == []
 
 
+def run_all(kind, browser, counts):
+    """All tests on one kind of database."""
+    with kind() as database:
+        if not database.is_there():
+            print(f"skipped: {len(TESTS)} tests: {kind.__name__} is not installed")
+            counts["skipped"] += len(TESTS)
+            return
+        for test in TESTS:
+            start = time.monotonic()
+            try:
+                run(test, browser, database)
+                how = "passed"
+            except Exception:  # pylint: disable=broad-except
+                traceback.print_exc()
+                how = "failed"
+            counts[how] += 1
+            print(f"{how} in {time.monotonic() - start:.1f} s: {test.__name__}, on {kind.__name__}", flush=True)
+
+
 def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    kinds = (SQLite, Postgres)
     if lacking := missing():
-        print(f"skipped: {len(TESTS)} tests: there is no {' and no '.join(lacking)}")
-        counts["skipped"] = len(TESTS)
+        counts["skipped"] = len(TESTS) * len(kinds)
+        print(f"skipped: {counts['skipped']} tests: there is no {' and no '.join(lacking)}")
     else:
-        with SQLite() as database, Browser() as browser:
-            for test in TESTS:
-                start = time.monotonic()
-                try:
-                    run(test, browser, database)
-                    how = "passed"
-                except Exception:  # pylint: disable=broad-except
-                    traceback.print_exc()
-                    how = "failed"
-                counts[how] += 1
-                print(f"{how} in {time.monotonic() - start:.1f} s: {test.__name__}", flush=True)
+        with Browser() as browser:
+            for kind in kinds:
+                run_all(kind, browser, counts)
     print("notes: " + ", ".join(f"{count} {how}" for how, count in counts.items()))
     return counts["failed"] > 0
 

@@ -194,6 +194,10 @@ class SQLite:
     def __exit__(self, kind, value, traceback):
         shutil.rmtree(self.folder)
 
+    @staticmethod
+    def is_there():
+        return True  # python has it
+
     def stop(self):
         os.rename(self.place, self.place + " that is not mounted")
 
