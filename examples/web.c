@@ -1,6 +1,6 @@
 /*
- * web.c: an HTTP server. A handler is plain blocking code in the fiber of its connection: it may sleep, query a database,
- * wait for other fibers. If the client hangs up, the handler's waits end with -ECANCELED.
+ * web.c: an HTTP server. A handler is plain blocking code in the fiber of its connection: it may sleep, query a
+ * database or wait for other fibers. If the client hangs up, the handler's waits return -ECANCELED.
  *
  *     web [ADDRESS]    then: curl http://127.0.0.1:7000/hello/you
  *                            curl -d "some text" http://127.0.0.1:7000/count
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT); /* Ctrl-C */
     sigaddset(&signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads: they inherit it */
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads, which inherit the mask */
     setlinebuf(stdout);
     return weft_run(serve, argc > 1 ? argv[1] : "127.0.0.1:7000", NULL, NULL) < 0;
 }

@@ -118,14 +118,14 @@ static void keep_part(struct answer_stream *s, const char *bytes, size_t count)
     s->head_got += (uint32_t)count;
 }
 
-/* The length of the head that begins here, 0 if not all of it is here. */
+/* The length of the head that begins here; 0 if the head is not complete. */
 static size_t head_length(const char *bytes, size_t count)
 {
     const char *end = memmem(bytes, count, "\r\n\r\n", 4);
     return end ? (size_t)(end + 4 - bytes) : 0;
 }
 
-/* A head that is not the known one, or not all here. Returns how many of the bytes it has used up. */
+/* Takes bytes of a head that differs from the known one, or is not complete. Returns how many bytes it has used. */
 static size_t take_head_slow(struct answer_stream *s, const char *bytes, size_t count)
 {
     size_t before = s->head_got, length;

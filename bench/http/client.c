@@ -93,7 +93,7 @@ static void take_end(struct connection *c)
     c->fd = -1;
 }
 
-/* Takes what is there. Returns whether the batch is complete. */
+/* Takes the bytes that have come. Returns whether the batch is complete. */
 static bool receive(struct connection *c, int flags)
 {
     static char room[ROOM];
@@ -115,7 +115,7 @@ static bool receive(struct connection *c, int flags)
             case_fail("the server has sent more than was asked for");
         c->left -= complete;
         client.answered += complete;
-        /* A read that is not full says that there is no more, unless the end of the stream is to come. */
+        /* A read that does not fill its buffer has taken all, except perhaps the end of the stream. */
     } while (n == (ssize_t)sizeof(room) || plan.closes);
     return c->left == 0;
 }

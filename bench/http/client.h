@@ -1,5 +1,5 @@
 /*
- * client.h: the connections of the load generator: each has one batch of requests under way, and every answer is checked.
+ * client.h: the connections of the load generator. Each has one batch of requests in flight. Every answer is checked.
  *
  * One thread, one epoll set. A batch is one request, or several that are sent in one piece (pipelined).
  */
@@ -17,7 +17,7 @@
 struct client_plan {
     uint16_t port;
     const char *path;
-    const char *body; /* what every answer must have */
+    const char *body; /* the body that every answer must have */
     size_t bytes;
     size_t connections;
     unsigned depth; /* requests of a batch */
@@ -36,7 +36,8 @@ uint64_t client_run(double ms);
 /** Sends one batch on each connection and waits for the answers. Returns how many requests were answered. */
 uint64_t client_once(void);
 
-/** From now on latencies count here, from before the first send of a batch to its last answer. NULL: nowhere. */
+/** From now on latencies are counted in `latency`: from before the send of a batch to its last answer. NULL: no
+ * more. */
 void client_record(struct latency *latency);
 
 /** Closes the connections. */

@@ -1,6 +1,6 @@
 /*
- * load.c: bench-http-load, the load generator. It starts a server, connects to it so many times, keeps requests under way
- * on each connection, and checks every answer.
+ * load.c: bench-http-load, the load generator. It starts a server, makes connections, keeps requests in flight on each
+ * of them, and checks every answer.
  *
  *      bench-http-load BENCH LIBRARY MILLISECONDS PROGRAM
  *
@@ -45,7 +45,7 @@ struct bench {
     void (*measure)(const struct run *run);
 };
 
-/* What a server has used while it was measured. */
+/* What was spent in one measurement: CPU time of the server and of this process, and time of the clock. */
 struct spent {
     uint64_t answers;
     int64_t server_ns, own_ns, wall_ns;
@@ -118,7 +118,7 @@ static void measure_rate(const struct run *run)
     case_ok(rate(&s), params);
 }
 
-/* The connections must still be there afterwards. */
+/* The second client_once fails if the server has closed a connection in the pause. */
 static void measure_idle(const struct run *run)
 {
     struct timespec pause = {.tv_sec = IDLE_MS / 1000, .tv_nsec = IDLE_MS % 1000 * 1000000L};
@@ -181,7 +181,7 @@ static void check_fit(const struct bench *bench, const char *library)
         case_na("with %zu connections it leaves some without an answer for seconds", plan.connections);
 }
 
-/* The folder is beside this program. */
+/* Finds the folder that the servers serve: it is beside this program. */
 static void find_site(void)
 {
     ssize_t length = readlink("/proc/self/exe", site, sizeof(site) - sizeof(SERVER_SITE) - 1);

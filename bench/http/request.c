@@ -86,7 +86,8 @@ static bool parse_length(const struct line *line, size_t from, uint64_t *length)
     return true;
 }
 
-/* Most fields do not begin with one of two letters. */
+/* The first letter decides quickly, because most fields begin with neither of two. Lines with one of them need no
+ * colon. */
 static bool parse_field(const struct line *line, struct request *r)
 {
     switch (line->at[0] | 0x20) {

@@ -46,7 +46,7 @@ struct answer_texts {
     struct answer_text texts[REQUEST_TARGETS][REQUEST_ENDS];
 };
 
-/** Makes the answers anew if their Date is over. */
+/** Makes the answers anew if the second of their Date has passed. */
 void answers_refresh(struct answer_texts *answers);
 
 static inline const struct answer_text *answer_to(const struct answer_texts *answers, const struct request *request)

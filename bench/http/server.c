@@ -51,7 +51,7 @@ int server_open_file(const struct server *server)
     return fd;
 }
 
-/* All of them, before the first can be connected to through any. Returns the port. */
+/* Opens the listeners of all workers on one port, before any of them accepts. Returns the port. */
 static uint16_t open_listeners(const struct server *server, void (*serve)(const struct server *server, int listener))
 {
     uint16_t port = 0;

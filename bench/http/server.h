@@ -5,9 +5,9 @@
  *
  *      PROGRAM LIBRARY SITE WORKERS
  *
- * and prints the line that ../common/child.h describes. It serves "GET /" with SERVER_HELLO as text/plain, and
- * SERVER_FILE of the folder SITE by whatever it has for files, until it is killed. WORKERS is how many threads or
- * processes serve connections; the servers have as few others as they can.
+ * and prints the line that ../common/child.h describes. Until it is killed, it answers "GET /" with SERVER_HELLO as
+ * text/plain, and serves SERVER_FILE of the folder SITE by the library's own way to serve files. WORKERS is how many
+ * threads or processes serve connections; a server has as few others as possible.
  */
 #ifndef BENCH_HTTP_SERVER_H
 #define BENCH_HTTP_SERVER_H
@@ -35,9 +35,9 @@ struct server server_open(int argc, char **argv);
 int server_open_file(const struct server *server);
 
 /**
- * Calls `serve` once for each worker, each with a listener of its own; the kernel spreads connections over them. The first
- * call is in this thread, the others are in threads that this call starts. Says that the server can be connected to, when
- * all listeners are there. Does not return; `serve` must not either.
+ * Calls `serve` once for each worker, each with a listener of its own; the kernel spreads connections over the
+ * listeners. The first worker runs in this thread, the others in threads that this call starts. The call announces the
+ * port when all listeners are open. It does not return, and `serve` must not either.
  */
 void server_run_threads(const struct server *server, void (*serve)(const struct server *server, int listener));
 

@@ -28,7 +28,7 @@ struct rest {
     size_t in_count;  /* bytes that were read and not parsed: at the beginning of `bytes` */
     size_t out_count; /* bytes to send: behind them */
     size_t file_left; /* bytes of the file to send, after out_count */
-    bool closes;      /* after that */
+    bool closes;      /* the connection is closed after all of this was sent */
     char bytes[];
 };
 
@@ -41,7 +41,7 @@ static char in[ROOM], out[ROOM];
 /* What happens to the connection that is being served. */
 static struct {
     int fd;
-    size_t in_at, in_count; /* of `in`: what was parsed, what there is */
+    size_t in_at, in_count; /* bytes of `in` that were parsed, and that there are */
     size_t out_at, out_count;
     size_t file_left;
     uint64_t skip;

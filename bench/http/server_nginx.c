@@ -1,9 +1,9 @@
 /*
- * server_nginx.c: starts nginx with a configuration in a folder of its own, says which process it is, and ends it.
+ * server_nginx.c: starts nginx with a configuration in a folder of its own, prints its process id, and ends it.
  *
- * hello is `return 200`; the file goes out by sendfile. nginx opens it for each request, as it does by default, and as
- * nginx-cached it keeps the file open. No access log. Several workers have a
- * listening socket each. This process reserves the port while nginx begins; it serves nothing itself.
+ * hello is `return 200`; the file goes out by sendfile. By default nginx opens the file for each request; as
+ * nginx-cached it keeps the file open. There is no access log. Each of several workers has a listening socket of its
+ * own. This process reserves the port while nginx begins; it serves nothing itself.
  */
 #include <errno.h>
 #include <signal.h>

@@ -36,13 +36,13 @@ static struct {
     int fds[SLOW];
     char asks[REQUESTS * sizeof(ASK)];
     atomic_bool ends;
-    atomic_uint there; /* that have begun */
-    atomic_uint ended; /* by the server */
+    atomic_uint there; /* how many have begun */
+    atomic_uint ended; /* how many the server has ended */
 } slow;
 
 static void be_there(unsigned i)
 {
-    int window = 4096; /* what has come and was not read stays small, and most of an answer stays with the server */
+    int window = 4096; /* so that most of an answer stays with the server */
 
     slow.fds[i] = load_connect(server.port);
     setsockopt(slow.fds[i], SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
@@ -52,7 +52,7 @@ static void be_there(unsigned i)
         case_fail("a slow client cannot send");
 }
 
-/* One byte more. A client that the server has ended comes again. */
+/* Sends or reads one more byte. If the server has ended this client, another one takes its place. */
 static void do_little(unsigned i)
 {
     char byte = 'x';
@@ -71,7 +71,7 @@ static void do_little(unsigned i)
     be_there(i);
 }
 
-/* Each has its turn once a second. */
+/* The thread of the slow clients. Each of them has a turn once a second. */
 static void *be_slow(void *arg)
 {
     const struct timespec tick = {.tv_nsec = 1000000000 / TICKS};
@@ -121,7 +121,7 @@ static bool is_busy(void)
     return state != 'S';
 }
 
-/* Until the server has sent to the slow clients what their windows take, and sleeps most of the time. */
+/* Waits until the server has sent what the windows of the slow clients take, and sleeps most of the time. */
 static void wait_for_quiet(void)
 {
     unsigned asleep = 0;

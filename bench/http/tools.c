@@ -78,7 +78,7 @@ struct tool_result tool_ab(const struct child *server, size_t connections, doubl
     double requests;
     int64_t cpu;
 
-    /* -n after -t: the time ends it. */
+    /* -n stands behind -t, whose own -n would be 50,000: so the time ends the run. */
     snprintf(command, sizeof(command), "exec ab -q -k -r -c %zu -t %u -n 100000000 http://127.0.0.1:%u/ 2>&1",
              connections, seconds_of(ms), server->port);
     cpu = child_cpu_ns(server);

@@ -52,7 +52,7 @@ static weft_event interrupted; /* by the first signal */
 static atomic_int interrupts;  /* how many signals there were */
 static atomic_int last_signal;
 static atomic_int only_serving; /* the load has ended: the first signal ends the server */
-static atomic_int is_told;      /* the server was told to end */
+static atomic_int is_told;      /* the server has been told to end */
 
 /* ---- signals ---- */
 
@@ -63,8 +63,7 @@ static void tell_server(void)
         kill(server.child.pid, SIGTERM);
 }
 
-/* The first signal ends the load; if the load has ended, it tells the server to end. The next signal ends the server at
- * once. */
+/* The first signal ends the load or, if the load has ended, the server. The next signal ends the server at once. */
 static void *obey(void *arg)
 {
     int number;
@@ -157,7 +156,7 @@ static void print_places(const char *program, bool goes_on)
     printf("\n  the site       %s\n", server.url);
     printf("  its live state %s_weft\n", server.url);
     printf("  your own site  %s serve DIR --status\n", program);
-    printf("\n%s\n", goes_on ? "It goes on serving until Ctrl-C." : "There is no terminal, so it ends here.");
+    printf("\n%s\n", goes_on ? "The server goes on until Ctrl-C." : "There is no terminal, so the server ends here.");
     fflush(stdout);
 }
 
@@ -207,7 +206,7 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads, which inherit it */
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before there are other threads, which inherit the mask */
     int rc = weft_run(first_fiber, argv[1], &status, NULL);
     if (rc < 0)
         fail(-rc, "weft_run");

@@ -4,7 +4,7 @@
  *     notes [--port 8000] [--db notes.db | --postgres CONNINFO] [--pool 4] [--deadline MS]
  *     GET /notes?before=ID          [{"id", "title", "text", "version"}, ...]: the newest 20 of those before ID
  *     POST /notes                   {"title", "text"}: 201, Location and the note
- *     GET, PUT, DELETE /notes/ID    PUT takes {"title", "text", "version"}: 409 and the note if its version is another
+ *     GET, PUT, DELETE /notes/ID    PUT takes {"title", "text", "version"}: 409 and the note if it has another version
  */
 #include <error.h>
 #include <getopt.h>
@@ -103,7 +103,7 @@ static int answer(weft_exchange *x, void *arg)
     const char *type = weft_http_header(x, "Content-Type"), *const *name = route->takes;
     struct query q = {.sql = route->sql};
     json_t *note = NULL;
-    bool has_note = route->takes[1]; /* all others take one value, and have no body */
+    bool has_note = route->takes[1]; /* the other routes take one value, and no body */
     int status = route->status;
     weft_time deadline = weft_in(atol(setting[DEADLINE]) * WEFT_MS);
     if (has_note && (!type || strncasecmp(type, "application/json", 16) != 0 || !strchr("; ", type[16])))

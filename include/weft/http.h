@@ -23,11 +23,14 @@
  * the handler of its route, and reads the next request. An exchange (weft_exchange) is one request and its answer. It
  * belongs to the fiber that runs the handler: other fibers and threads must not use it.
  *
- * Phases of an exchange, each with its own limit (weft_http_opts):
+ * Phases of a connection:
  *
- *      IDLE ──first byte──▶ HEAD ──head complete──▶ HANDLE ──handler returned──▶ FINISH ──keep-alive──▶ IDLE
- *                            │ bad request             │ cut                         │ close
- *                            └──────────▶ answer 4xx ──┴────────▶ LINGER ◀───────────┘
+ *      IDLE ──first byte──▶ HEAD ──complete──▶ HANDLE ──returned──▶ FINISH ──keep-alive──▶ IDLE
+ *                            │ refused                                │ close    │ cut
+ *                            └───────▶ answer 4xx/5xx ─▶ LINGER ◀─────┘          └──▶ closed without LINGER
+ *
+ * weft_http_opts has a limit of time for IDLE, for HEAD, for reading the body and for writing the answer. A handler
+ * itself may take any time. In LINGER the server gives the client up to 2 s to read its last answer.
  *
  * Handlers. A handler answers by weft_http_reply, or by weft_http_begin, weft_http_write and weft_http_end. It returns
  * 0, or a negative errno. If a handler fails before its answer has begun, the server answers for it:
@@ -37,22 +40,26 @@
  *      -EINVAL, -EBADMSG  400        -ETIME             504
  *      -ETIMEDOUT         408        any other code     500
  *      -EOPNOTSUPP        405, with the path's other methods in Allow
+ *      -ECONNRESET        400 if the client has ended inside the body (weft_http_read), else 500
  *
- * If a handler fails after its answer has begun, the server cuts the connection, so that the client can tell that the
- * answer is not complete. If a handler returns 0 without an answer, the server answers 204. If a handler returns 0
- * after weft_http_begin and without weft_http_end, the server ends the answer. A positive value is no result: it counts
- * as -ERANGE, and so gives 500. To answer with a status, reply with it, or return an errno as above. The server does not
- * print failures; middleware sees them as the result of weft_http_next.
+ * If a handler fails between the beginning and the end of its answer, the server cuts the connection, so that the
+ * client can tell that the answer is not complete. A failure after the end of the answer changes nothing for the
+ * client.
+ *
+ * If a handler returns 0 without an answer, the server answers 204. If a handler returns 0 after weft_http_begin and
+ * without weft_http_end, the server ends the answer. A positive result counts as -ERANGE: a handler that returns 404
+ * answers 500. To answer with a status, call weft_http_reply, or return an errno as above. The server does not print
+ * failures; middleware sees them as the result of weft_http_next.
  *
  * Handlers run in fibers: while a handler waits in a call of this library, or in a hooked call, other connections run.
  * A handler runs in the fiber of its connection. If the client hangs up, the server cancels that fiber, and the
  * handler's waits return -ECANCELED. A half-close is not a hangup (see weft_cancel_on_hangup). weft_http_scope gives
  * the handler a scope for children, and for clean-up handlers. If a handler ends its fiber (pthread_exit under
- * libweft-hook), the server cuts the answer.
+ * libweft-hook), the server cuts the answer unless it is complete.
  *
- * The fiber goes on to the next request of its connection. So what belongs to a fiber stays behind the handler: a value of
- * weft_local_set is there for the next request, which may be another user's, and a clean-up handler (weft_defer) that was
- * added outside of a scope runs when the connection ends.
+ * The same fiber serves the next request of its connection, which may be another user's. So a value that a handler has
+ * set by weft_local_set is still set then, and a clean-up handler (weft_defer) that was added outside of a scope runs
+ * only when the connection ends.
  *
  * Handlers of different connections run at the same time, on all workers of the scheduler. Protect the data that they
  * share by a lock (weft/sync.h) or a channel, whose waits block only the fiber.
@@ -63,7 +70,7 @@
  * another. The server refuses malformed requests, most of them with 400, also where RFC 9112 allows it to accept them:
  * a bare LF, folded fields, a Content-Length beside a Transfer-Encoding and so on (docs/http-conformance.md lists all).
  *
- * Failure: a call that fails returns a negative errno. It does not set errno, and leaves out pointers untouched.
+ * Failure: a call that fails returns a negative errno, and leaves its outputs untouched. Do not read errno after it.
  */
 #ifndef WEFT_HTTP_H
 #define WEFT_HTTP_H
@@ -107,19 +114,20 @@ typedef struct weft_http_opts {
     size_t head_bytes;        /* the most bytes of a head (request line and fields), else 431, or 414 if the request
                                * line alone is too long; default 16 KiB, at least 256, at most 1 MiB */
     unsigned head_fields;     /* the most fields of a head, else 431; default 100, at most 10,000 */
-    uint64_t body_bytes;      /* the most bytes of a body, else 413; default 1 MiB. See weft_http_allow_body */
+    uint64_t body_bytes;      /* the most bytes of a body that a handler reads, else weft_http_read fails with -EFBIG
+                               * (413); default 1 MiB. See weft_http_allow_body */
     uint64_t drain_bytes;     /* the most bytes of an unread body that the server reads and discards to keep the
                                * connection; default 256 KiB */
     weft_span idle_time;      /* how long a connection may wait for its next request; default 60 s */
     weft_span head_time;      /* from the first byte of a head to its last, else 408; default 10 s */
-    uint64_t body_rate;       /* bytes per second that a body must reach on average after its first 5 s, else the read
-                               * fails with -ETIMEDOUT; default 256 */
+    uint64_t body_rate;       /* bytes per second that a body must reach on average after the first 5 s, else the read
+                               * fails with -ETIMEDOUT. Only the time that reads wait counts. Default 256 */
     weft_span write_time;     /* how long the client may take to read each 64 KiB of an answer; default 30 s */
     weft_span grace;          /* how long handlers may go on when serving ends, before the server cancels them;
                                * default 10 s, negative: not at all */
-    unsigned max_conns;       /* the most connections at a time; default 16,384 */
-    unsigned max_per_address; /* the most of these from one IPv4 address or IPv6 /64; default 4,096. Connections of
-                               * UNIX sockets do not count */
+    unsigned max_conns;       /* the most connections at a time of each call of weft_http_serve; default 16,384 */
+    unsigned max_per_address; /* the most connections of the whole server from one IPv4 address or IPv6 /64; default
+                               * 4,096. Connections of UNIX sockets do not count */
     int busy;                 /* what happens above these two limits: WEFT_HTTP_BUSY_503 or WEFT_HTTP_BUSY_CLOSE */
     size_t stack;             /* bytes of a connection's stack; 0: the scheduler's default. 0 with `shared` */
     weft_stacks *shared;      /* connections run on these shared stacks (see weft_serve_opts). Handlers then obey the
@@ -145,7 +153,8 @@ WEFT_API int weft_http_new(weft_http **out, const weft_http_opts *opts);
  *
  * Returns: 0, -EBUSY a call of weft_http_serve has not returned
  * Context: fiber | any thread
- * Blocks:  the fiber | the thread, for 3 s at most, while the file of weft_http_log does not take its last lines
+ * Blocks:  the fiber | the thread, for some seconds at most, while the file of weft_http_log does not take its last
+ *          lines
  * Owns:    takes h on 0
  */
 WEFT_API int weft_http_free(weft_http *h);
@@ -153,7 +162,8 @@ WEFT_API int weft_http_free(weft_http *h);
 /**
  * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. Methods are case-sensitive: "get" is not GET.
  * Write a literal segment decoded, without '%'. A segment "{name}" matches one segment that is not empty. A last segment
- * "{name...}" matches the rest of the path with its slashes; the rest may be empty.
+ * "{name...}" matches the rest of the path with its slashes; the rest may be empty. A pattern may have 16 names, all
+ * different.
  *
  * If several patterns match, the server compares them at the first segment in which they differ: a literal wins over
  * "{name}", and "{name}" wins over "{name...}". So "/notes/new" wins over "/notes/{id}", whichever was added first.
@@ -165,8 +175,8 @@ WEFT_API int weft_http_free(weft_http *h);
  *
  * If no route has the path, the server answers 404. If routes have the path and none of them has the method, it answers
  * 405 with Allow. If no route of the server takes the method, and it is neither PATCH nor a method of RFC 9110, the
- * server answers 501. A GET route also answers HEAD (the server leaves out the body). The server answers OPTIONS if no
- * route does.
+ * server answers 501. CONNECT always gets 501: the server makes no tunnels. A GET route also answers HEAD (the server
+ * leaves out the body). The server answers OPTIONS if no route does.
  *
  * Returns: 0, -EINVAL h or fn is NULL, the pattern is malformed, or its method would be the 65th, -EEXIST there is such
  *          a route, -EBUSY the server is serving, -ENOMEM
@@ -193,10 +203,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
  * this call answers for it. That answer has the fields that were added before this call, and none that the handler has
  * added. So after this call weft_http_status tells the status that the client gets, unless the answer was cut.
  *
- * The handler runs at most once: a call after it has begun runs nothing.
+ * The handler runs at most once: once it has begun, further calls run nothing.
  *
- * Returns: what the handler has returned; if there is no handler, because the server itself answers (404 and so on), as
- *          weft_http_reply; -EALREADY the handler has run, or runs
+ * Returns: what the handler has returned (-ERANGE for a positive value); if there is no handler, because the server
+ *          itself answers (404 and so on), as weft_http_reply; -EALREADY the handler has begun
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing
@@ -217,16 +227,16 @@ WEFT_API int weft_http_give_id(weft_exchange *x, void *arg);
 
 /**
  * Writes an access log to a file: a line in the common log format for each request, also for malformed requests ("-")
- * and for those that middleware has answered, but not for connections that were refused at a limit. The line of an
- * answer that was cut has its status and its bytes of body, of which the client may have got fewer (weft_http_figures
- * counts cuts).
+ * and for those that middleware has answered, but not for connections that were refused at a limit. For an answer that
+ * was cut, the line has the status and the bytes of body that the handler gave; the client may have got fewer
+ * (weft_http_figures counts cuts).
  *
  * A byte of the request that could break a line or confuse a terminal is written as \xHH. A quote or backslash is
- * written after a backslash. A line has at most 2 KiB: a longer request line is cut, and "..." follows.
+ * written after a backslash. A line has at most 2 KiB: if the request line is longer, it is cut, and "..." follows.
  *
- * The server collects lines, and writes them at least once a second and when it is freed. The file may be a pipe or a
- * terminal. A pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines as fast as they
- * come, the server drops lines, and writes a line that says how many.
+ * The server collects lines, and writes them at least once a second, when serving ends, and when it is freed. The file
+ * may be a pipe or a terminal. A pipe without a reader raises SIGPIPE, as write(2) does. If the file cannot take lines
+ * as fast as they come, the server drops lines, and writes a line that says how many.
  *
  * Returns: 0, -EINVAL h is NULL, or fd is negative, -EALREADY there is a log, -EBUSY the server is serving, -ENOMEM
  * Context: fiber | any thread
@@ -239,10 +249,9 @@ WEFT_API int weft_http_log(weft_http *h, int fd);
 typedef struct weft_files_opts {
     size_t size;       /* sizeof(weft_files_opts); 0 means the first release's size */
     const char *index; /* the name of the file that answers for its folder; copied. Default: "index.html" */
-    bool list;   /* list a folder that has no index; default: 404. A long listing gets 503 while listings of 64 MiB wait
-                        * for clients that read slowly */
-    bool hidden; /* serve files and folders whose names begin with a dot; default: 404 */
-    int links;   /* which symbolic links are followed: WEFT_FILES_LINKS_BENEATH, ... */
+    bool list;         /* list a folder that has no index (see weft_http_files); default: 404 */
+    bool hidden;       /* serve files and folders whose names begin with a dot; default: 404 */
+    int links;         /* which symbolic links are followed: WEFT_FILES_LINKS_BENEATH, ... */
     weft_span max_age; /* max-age in Cache-Control; 0: no Cache-Control field */
 } weft_files_opts;
 
@@ -258,6 +267,9 @@ enum {
  * conditions on ETag and Last-Modified. A client that accepts gzip gets "name.gz" for "name", if there is such a file
  * and it is not older. No path leads out of the folder in any encoding. Only regular files and folders are served.
  *
+ * The listing of a folder (opts.list) has at most 10,000 entries. While listings of 64 MiB wait for slow clients, a
+ * listing above 64 KiB gets 503.
+ *
  * Returns: 0, -EINVAL h, prefix or dir is NULL, the prefix is not a valid path of a route or does not begin and end
  *          with a slash, or an option is out of range, -EEXIST the prefix is taken, -EBUSY the server is serving,
  *          -ENOMEM, or the errno of opening the folder: -ENOENT, -ENOTDIR, -EACCES, ...
@@ -268,20 +280,21 @@ enum {
 WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, const weft_files_opts *opts);
 
 /**
- * Serves the connections of a listener (weft_listen), until the deadline passes, the calling fiber is cancelled, or
- * weft_http_stop is called. One server may serve several listeners, each from a fiber of its own. All connections then
- * run on one scheduler.
+ * Serves the connections of a listener (weft_listen), until the deadline passes, the calling fiber is cancelled,
+ * weft_http_stop is called, or weft_close closes the listener. One server may serve several listeners, each from a
+ * fiber of its own. All connections then run on one scheduler.
  *
- * Serving ends gracefully. The server accepts no more connections, closes idle ones, and sends "Connection: close" in
- * its answers. It still answers requests that have already come. For handlers that have used weft_http_scope or
- * weft_http_events, weft_stopping() becomes true. After opts.grace the server cancels the handlers that have not
- * returned. This call returns when all handlers have returned.
+ * Serving ends gracefully. The server accepts no more connections, and closes idle ones. On each other connection it
+ * answers the request that has begun to come, says "Connection: close" in that answer, and ignores pipelined requests
+ * behind it. For handlers that have used weft_http_scope or weft_http_events, weft_stopping() becomes true. After
+ * opts.grace the server cancels the handlers that have not returned. This call returns when all handlers have returned.
  *
  * The call sets TCP_NODELAY on the listener, and connections inherit it.
  *
- * Returns: 0 the deadline has passed or weft_http_stop was called, -ECANCELED, -ENXIO not in a fiber, -EINVAL h is
- *          NULL, -ESHUTDOWN weft_http_stop was called before, -EBUSY another call serves with this server on another
- *          scheduler, -EBADF, -ENOMEM and other negative errnos as weft_serve
+ * Returns: 0 the deadline has passed, weft_http_stop was called, or weft_close has closed the listener, -ECANCELED,
+ *          -ENXIO not in a fiber, -EINVAL h is NULL, -ESHUTDOWN weft_http_stop was called before, or the scheduler `on`
+ *          has stopped, -EBUSY another call serves with this server on another scheduler, -EBADF, -ENOMEM and other
+ *          negative errnos as weft_serve
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing; the listener stays open
@@ -289,7 +302,8 @@ WEFT_API int weft_http_files(weft_http *h, const char *prefix, const char *dir, 
 WEFT_API int weft_http_serve(weft_http *h, int listener, weft_time deadline);
 
 /**
- * Makes all calls of weft_http_serve end gracefully, and does not wait for them. A handler may call it.
+ * Makes all calls of weft_http_serve end gracefully, and does not wait for them. Later calls of weft_http_serve return
+ * -ESHUTDOWN: the server cannot serve again. A handler may call weft_http_stop.
  *
  * Returns: 0, -EINVAL h is NULL
  * Context: fiber | any thread
@@ -298,7 +312,10 @@ WEFT_API int weft_http_serve(weft_http *h, int listener, weft_time deadline);
  */
 WEFT_API int weft_http_stop(weft_http *h);
 
-/** Latencies are counted by powers of two: count n has those below 2^n us and not below 2^(n-1), the last all above. */
+/**
+ * How many counts of latencies there are. Count n is for latencies from 2^(n-1) us to below 2^n us, count 0 for those
+ * below 1 us. The last count is also for all that are longer.
+ */
 enum { WEFT_HTTP_LATENCIES = 32 };
 
 /** Figures of a server. */
@@ -307,10 +324,13 @@ typedef struct weft_http_figures {
     unsigned connections;                    /* open now */
     unsigned idle;                           /* of these, the ones that wait for a request and have no buffer */
     unsigned streams;                        /* of these, event streams */
-    uint64_t accepted;                       /* connections so far */
+    uint64_t accepted;                       /* connections so far, without those that were closed because 64 others
+                                              * were being refused */
     uint64_t refused;                        /* of these, the ones above a limit */
-    uint64_t requests;                       /* requests whose heads were complete, refused ones included */
-    uint64_t status[6];                      /* answers by the first digit of their status: status[2] counts 2xx */
+    uint64_t requests;                       /* requests whose heads were complete, or were refused */
+    uint64_t status[6];                      /* complete answers by the first digit of their status: status[2] counts
+                                              * 2xx. A 100 Continue, and the 503 of a refused connection, do not
+                                              * count */
     uint64_t cut;                            /* answers that were not completed */
     uint64_t bytes_in;                       /* bytes read from connections */
     uint64_t bytes_out;                      /* bytes written to connections */
@@ -342,7 +362,7 @@ WEFT_API const char *weft_http_method(weft_exchange *x);
 /**
  * The path as the client sent it: not decoded, without the query. "*" for OPTIONS *.
  *
- * Returns: the path
+ * Returns: the path; "/" if the target has none
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -362,7 +382,7 @@ WEFT_API const char *weft_http_query_text(weft_exchange *x);
 /**
  * The authority of the target, if the target has one; else the value of Host: "example.org:8080".
  *
- * Returns: the host; "" if an HTTP/1.0 request has none
+ * Returns: the host; "" if it is empty, if an HTTP/1.0 request has none, or if there is no memory
  * Context: fiber
  * Blocks:  never
  * Owns:    nothing
@@ -390,7 +410,8 @@ WEFT_API int weft_http_version(weft_exchange *x);
 WEFT_API const char *weft_http_param(weft_exchange *x, const char *name);
 
 /**
- * The first value of a name in the query, decoded: a plus is a space.
+ * The first value of a name in the query, decoded: a plus is a space. A value with a malformed '%' stays as it was
+ * sent.
  *
  * Returns: the value, "" if the name has none; NULL if the query does not have the name, or if there is no memory
  * Context: fiber
@@ -420,7 +441,7 @@ WEFT_API const char *weft_http_header(weft_exchange *x, const char *name);
 WEFT_API int weft_http_header_at(weft_exchange *x, unsigned i, const char **name, const char **value);
 
 /**
- * The value of the first cookie with this name: not decoded, without quotes around it.
+ * The value of the first cookie with this name. It is not decoded; quotes around it are removed.
  *
  * Returns: the value; NULL if there is no such cookie, or if there is no memory
  * Context: fiber
@@ -470,13 +491,14 @@ WEFT_API int64_t weft_http_body_length(weft_exchange *x);
 WEFT_API void weft_http_allow_body(weft_exchange *x, uint64_t bytes);
 
 /**
- * Reads a part of the body. The first read answers "Expect: 100-continue". A client sends no faster than the handler
- * reads: while the handler does not read, the client has to wait.
+ * Reads a part of the body. The first read answers "Expect: 100-continue". While the handler does not read, the client
+ * can send only as much as the buffers of the sockets hold; then it has to wait.
  *
  * Returns: the number of bytes read, 0 at the end of the body, -EAGAIN nothing has come and the deadline is WEFT_NOW
  *          (this is no failure: read again), -EFBIG the body is longer than allowed, -EBADMSG a chunk is malformed,
  *          -ECONNRESET the client has ended inside the body, -ETIMEDOUT the deadline has passed, or the client is slower
- *          than opts.body_rate, -ECANCELED, or another negative errno. After a failure the connection is not kept
+ *          than opts.body_rate, -ECANCELED, or another negative errno. After a failure (a deadline that has passed is
+ *          one) all further reads of this body return the same errno, and the connection is not kept
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing; the buffer must not lie on the shared stack of another fiber
@@ -485,7 +507,8 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
 
 /**
  * Reads the whole body into memory of the exchange, and puts a zero byte behind it. A body can be read only once: a
- * second call, or a call after weft_http_read, gets only the rest, which may be empty.
+ * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: on
+ * -EAGAIN the bytes that have come are lost.
  *
  * Returns: 0, -ENOMEM, or as weft_http_read
  * Context: fiber
@@ -528,9 +551,8 @@ WEFT_API void *weft_http_alloc(weft_exchange *x, size_t bytes);
 /**
  * A scope for children of the handler. The first call opens it. When the handler, or the middleware, that has opened it
  * has returned, the server cancels and joins the children that are left, and closes the scope. The scope does not lie on
- * the stack, so a handler on a shared stack may use it. If the handler opens other scopes, it closes them before it
- * returns; the program ends with a message if it does not. The handler cannot close a scope that it has opened before this
- * one, so it opens this one first.
+ * the stack, so a handler on a shared stack may use it. A handler that also opens other scopes must call
+ * weft_http_scope before it opens them, and must close them before it returns; else the program ends with a message.
  *
  * Returns: the scope; NULL if there is no memory
  * Context: fiber
@@ -543,9 +565,9 @@ WEFT_API weft_scope *weft_http_scope(weft_exchange *x);
 
 /**
  * Adds a field to the answer. Call it before weft_http_reply or weft_http_begin. The server itself writes Date,
- * Connection and Transfer-Encoding. If you add Content-Length before weft_http_begin, the body must have that length. A
- * field that is added twice is sent twice. The value is sent as it is: if a cookie (Set-Cookie) has text of a client,
- * encode the semicolons in it.
+ * Connection and Transfer-Encoding. If you add Content-Length, the body must have that length. A field that is added
+ * twice is sent twice. The value is sent as it is. So if you put text of a client into a cookie (Set-Cookie), encode
+ * the semicolons in it.
  *
  * Returns: 0, -EINVAL the name is not a token, or is Date, Connection, Transfer-Encoding, Keep-Alive, Upgrade or
  *          Trailer, or the value has a CR, LF, NUL or another control character but TAB, or begins or ends with white
@@ -559,15 +581,15 @@ WEFT_API int weft_http_add_header(weft_exchange *x, const char *name, const char
 
 /**
  * Answers with a whole body. `type` is the value of Content-Type; NULL: no Content-Type. `body` may be NULL if `bytes`
- * is 0. The server does not send the body for HEAD, 204 and 304.
+ * is 0. The server does not send the body for HEAD, 204, 205 and 304.
  *
  * A large body is not copied, and goes out before the call returns. A small body is copied. It goes out when the handler
  * and its middleware have returned, or later with the answers to pipelined requests. So if work is left for which the
- * client need not wait, do it in a fiber of its own (weft_go).
+ * client need not wait, call weft_http_flush before that work, or do it in a fiber of its own (weft_go).
  *
  * Returns: 0, -EINVAL the status is outside 200 to 599, or is 426 (the server has no protocol to upgrade to), or the
- *          type is malformed, or a Content-Length was added that differs, -EALREADY the answer has begun, or a negative
- *          errno of the write: the connection is then not kept
+ *          type is malformed, or a Content-Length was added that differs (for HEAD it may differ), -EALREADY the answer
+ *          has begun, or a negative errno of the write: the connection is then not kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -586,7 +608,8 @@ WEFT_API int weft_http_redirect(weft_exchange *x, int status, const char *locati
 
 /**
  * Begins an answer whose body follows in parts. If no Content-Length was added, the body goes out in chunks; to an
- * HTTP/1.0 client it ends with the connection. The head goes out with the first flush.
+ * HTTP/1.0 client it ends with the connection. The head goes out with the first bytes of the body, or with
+ * weft_http_flush.
  *
  * Returns: 0, -EINVAL the status is not one that weft_http_reply takes, -EALREADY the answer has begun, or a negative
  *          errno of a write
@@ -598,13 +621,13 @@ WEFT_API int weft_http_begin(weft_exchange *x, int status);
 
 /**
  * Writes a part of the body. The server collects small parts until its buffer is full, or the handler calls
- * weft_http_flush or weft_http_end. If the client reads slowly, the call waits. Where the body is not sent, the call never
- * waits: so a handler whose body has no end leaves if the method is HEAD.
+ * weft_http_flush or weft_http_end. If the client reads slowly, the call waits. If the body is not sent, no call waits
+ * for the client: a handler whose body has no end must itself end when the method is HEAD.
  *
- * Returns: 0 (also for HEAD, 204 and 304, whose body is not sent), -EINVAL no answer has begun, or it has ended, -EFBIG
- *          more bytes than the Content-Length, -ETIMEDOUT the client was too slow for opts.write_time, -ECANCELED,
- *          -EPIPE or -ECONNRESET the client is gone, or another negative errno. After a failure of the write the
- *          connection is not kept
+ * Returns: 0 (also for HEAD, 204, 205 and 304, whose body is not sent), -EINVAL no answer has begun, or it has ended,
+ *          -EFBIG more bytes than the Content-Length, -ETIMEDOUT the client was too slow for opts.write_time,
+ *          -ECANCELED, -EPIPE or -ECONNRESET the client is gone, or another negative errno. After a failure of the
+ *          write the connection is not kept
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -614,7 +637,7 @@ WEFT_API int weft_http_write(weft_exchange *x, const void *bytes, size_t count);
 /**
  * Writes a part of a file as a part of the body, by sendfile(2) where possible.
  *
- * Returns: as weft_http_write; -ENODATA the file is shorter than `offset` and `count` say: the answer must be cut
+ * Returns: as weft_http_write; -ENODATA the file is shorter than `offset` and `count` say: the answer is then cut
  * Context: fiber
  * Blocks:  the fiber, while the client does not read, or while the file is read
  * Owns:    nothing
@@ -635,8 +658,7 @@ WEFT_API int weft_http_flush(weft_exchange *x);
 /**
  * Ends the answer that weft_http_begin has begun. A handler that returns 0 need not call it.
  *
- * Returns: as weft_http_write; -ENODATA fewer bytes were written than the Content-Length says: the connection is not
- *          kept
+ * Returns: as weft_http_write; -ENODATA fewer bytes were written than the Content-Length says: the answer is then cut
  * Context: fiber
  * Blocks:  the fiber, while the client does not read
  * Owns:    nothing
@@ -647,9 +669,10 @@ WEFT_API int weft_http_end(weft_exchange *x);
  * Begins a stream of server-sent events: an answer 200 of the type text/event-stream that is not cached. The call opens
  * the exchange's scope (weft_http_scope), so that weft_stopping() and weft_stop_event() tell the handler when serving
  * ends. No limit of time applies while the handler waits for its next event. The server notices that a client is gone
- * when the client hangs up, or when it sends the next event or comment. So send a comment every 15 s or so.
- * An answer to HEAD has no events: the call then cancels the scope, so the handler's next event or wait returns -ECANCELED,
- * and the connection goes on.
+ * when the client hangs up, or when the server sends it the next event or comment. So send a comment every 15 s or so.
+ *
+ * An answer to HEAD has no events: the call then cancels the scope, so the handler's next event or wait returns
+ * -ECANCELED, and the connection serves its next request.
  *
  * Returns: as weft_http_begin; -ENOMEM there is no memory for the scope
  * Context: fiber
@@ -680,7 +703,8 @@ WEFT_API int weft_http_event(weft_exchange *x, const char *name, const char *dat
 WEFT_API int weft_http_status(weft_exchange *x);
 
 /**
- * How many bytes of body the handler has given so far, sent or still collected. The framing of chunks does not count.
+ * How many bytes of the body were given so far, sent or still collected. The framing of chunks does not count, and
+ * neither does a body that is not sent (HEAD, 204, 205, 304).
  *
  * Returns: the number of bytes
  * Context: fiber

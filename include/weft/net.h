@@ -91,12 +91,9 @@ typedef struct weft_serve_opts {
     weft_stacks *shared;   /* handlers run on these shared stacks, see below; NULL: each has a private stack */
     weft_serve_fn *refuse; /* connections above max_conns, which must be set, are refused, see below; NULL: they wait */
     bool peers;     /* keep the addresses for weft_peer: 16 bytes for each IPv4 connection, 28 IPv6, up to 110 UNIX */
-    weft_sched *on; /* handlers run on this scheduler, which must run; NULL: on that of the caller. So a scheduler of
-                     * its own can accept connections, and handlers that compute for long do not delay accepts */
-    void (*ending)(
-        void *arg); /* called once, in the calling fiber, with the handlers' arg, when nothing more is accepted
-                                * and handlers may still run. It must not wait. It is not called if weft_serve fails with
-                                * -EINVAL, -ENXIO or -ENOMEM, or if the caller was cancelled before the call */
+    weft_sched *on; /* handlers run on this scheduler, which must be running; NULL: on the caller's. On a scheduler of
+                     * their own, handlers that compute for long do not delay accepts */
+    void (*ending)(void *arg); /* called when nothing more is accepted, see below; NULL: nothing is called */
 } weft_serve_opts;
 
 /**
@@ -119,6 +116,10 @@ typedef struct weft_serve_opts {
  * server then closes the connection, as after a handler. At most 64 refusals are in flight at a time. The server closes
  * further connections at once, without a refusal, so that refusals do not hold up others. With weft_refuse as `refuse`,
  * the server closes each connection above max_conns at once. `refuse` without max_conns is -EINVAL.
+ *
+ * Ending. When the server accepts no more, and handlers may still run, it calls ending(arg) once, in the fiber of the
+ * caller, with the arg of the handlers. This function must not wait. It is not called if weft_serve fails with -EINVAL,
+ * -ENXIO or -ENOMEM, or if the listener was closed, or the caller cancelled, before the call.
  *
  * Returns: 0 the deadline has passed or weft_close has closed the listener, -EAGAIN with WEFT_NOW: no connection is in
  *          the queue, or max_conns are being served, -ECANCELED, -EBADF the listener was closed before the call, was

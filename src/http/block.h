@@ -24,14 +24,14 @@ struct wh_block {
     struct wh_block *next; /* spare blocks */
     uint32_t out_end;
     uint32_t whole;   /* bytes at the beginning of `out` that belong to complete answers */
-    uint32_t answers; /* in `out`, for the latencies: answers whose requests came at `came` */
-    weft_time came;   /* when the last bytes came */
+    uint32_t answers; /* in `out`: the latency of each counts from `came` */
+    weft_time came;   /* when the last bytes of heads came */
     weft_time sent;   /* when the last bytes were sent */
     char *out;
     struct weft_exchange x; /* includes the room for fields at its end */
 };
 
-/* Takes a block of this worker. NULL: no memory. */
+/* Takes a spare block of this worker, or makes one. NULL: no memory. */
 struct wh_block *wh_block_take(weft_http *h, struct wh_worker *w);
 void wh_block_give(weft_http *h, struct wh_worker *w, struct wh_block *b);
 /* Frees all spare blocks. No connection is left. */

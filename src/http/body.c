@@ -5,8 +5,8 @@
  * directly into the handler's buffer, and never past the end of the body. A chunked body is read into the connection's
  * buffer behind the head, and decoded there.
  *
- * Time. The client has GRACE, and one second more for each body_rate bytes. Only the time in which reads wait for the
- * client counts: a handler may take any time between two reads.
+ * Time. Reads may wait for the client GRACE in all, and one second more for each body_rate bytes that have come. Only
+ * these waits count: a handler may take any time between two reads.
  */
 #include "http/body.h"
 
@@ -54,7 +54,7 @@ static weft_time patience_end(const weft_exchange *x)
     return weft_in(all - x->body_waited);
 }
 
-/* First sends what was collected, because the client may be waiting for it. Only then the client's time begins. */
+/* First sends what was collected, because the client may be waiting for it. The client's time begins after that. */
 static ptrdiff_t receive_patiently(weft_exchange *x, void *buffer, size_t bytes, weft_time deadline)
 {
     int rc = wh_out_flush(x->c);
@@ -72,7 +72,7 @@ static ptrdiff_t receive(weft_exchange *x, void *buffer, size_t bytes, weft_time
     struct wh_connection *c = x->c;
     ptrdiff_t n = c->has_ended ? 0 : -EAGAIN;
     bool only_tries = deadline.ns == WEFT_NOW.ns;
-    if (n == -EAGAIN && (only_tries || ++c->w->tries % WH_TRIES != 0)) /* else it may let other fibers run */
+    if (n == -EAGAIN && (only_tries || ++c->w->tries % WH_TRIES != 0)) /* else the read may let other fibers run */
         n = wh_receive(c, buffer, bytes, WEFT_NOW);
     if (n == -EAGAIN && !only_tries)
         n = receive_patiently(x, buffer, bytes, deadline);
@@ -83,11 +83,11 @@ static ptrdiff_t receive(weft_exchange *x, void *buffer, size_t bytes, weft_time
         return fail(x, -ECONNRESET);
     }
     if (n == -EAGAIN)
-        return n; /* only tried */
+        return n; /* not a failure: the caller only wanted to try */
     return fail(x, (int)n);
 }
 
-/* The number of bytes behind the head that have come: they may belong to the body. */
+/* How many bytes in the buffer were not used: bytes of the body, and perhaps of later requests behind it. */
 static size_t in_buffer(const struct wh_connection *c)
 {
     return c->in_end - c->body_at;
@@ -162,12 +162,12 @@ static ptrdiff_t read_chunked(weft_exchange *x, char *buffer, size_t bytes, weft
     }
 }
 
-/* Sends 100 Continue, for which the client has waited with its body. */
+/* Sends 100 Continue, unless the client has not waited for it. */
 static int say_continue(weft_exchange *x)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     x->wants_continue = false;
-    if (x->answer != WH_NO_ANSWER || in_buffer(x->c) > 0) /* it does not wait: the body has begun */
+    if (x->answer != WH_NO_ANSWER || in_buffer(x->c) > 0) /* it has an answer, or has begun to send the body */
         return 0;
     int rc = wh_out_put(x->c, text, sizeof text - 1);
     return rc != 0 ? rc : wh_out_flush(x->c);

@@ -1,5 +1,5 @@
 /*
- * http/body.h: the rest of a request's body, when its handler has returned. For the fiber of the exchange.
+ * http/body.h: discards what a handler has not read of its request's body. For the fiber of the exchange.
  */
 #ifndef WH_HTTP_BODY_H
 #define WH_HTTP_BODY_H

@@ -19,11 +19,11 @@ struct wh_chunks {
     uint32_t extensions; /* bytes of all extensions so far */
     uint8_t state;       /* private to chunk.c */
     uint8_t digits;      /* of the current size */
-    uint8_t name_size;   /* of the current trailer field's name; it stops counting at the longest refused name */
-    uint8_t names;       /* a bit for each refused name that begins like this name */
+    uint8_t name_size;   /* bytes of the current trailer field's name, as long as it can be a refused name */
+    uint8_t names;       /* a bit for each refused name that begins like the current name */
 };
 
-/* The most bytes of a size line with its CR LF, of the trailer with its empty line, and of all extensions of a body. */
+/* Limits in bytes: a size line with its CR LF; the trailer with its empty line; all extensions of a body together. */
 enum { WH_CHUNK_LINE_MOST = 256, WH_TRAILER_MOST = 8192, WH_EXTENSIONS_MOST = 16384 };
 
 /*

@@ -29,7 +29,7 @@
 #define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
 #define MORE 512                   /* the least room in bytes of a read for the rest of a head */
 #define LARGE_ANSWER (8u << 10)    /* bytes of body; less fits into the first window of a client */
-#define LINGER_MOST (16u << 20)    /* the most bytes that are discarded meanwhile */
+#define LINGER_MOST (16u << 20)    /* the most bytes that LINGER discards */
 #define MOST_REFUSALS 64           /* clients above max_per_address that may linger at a time */
 
 static weft_time later(weft_time t, weft_span d)
@@ -98,8 +98,9 @@ static ptrdiff_t wait_on_private(struct wh_connection *c, weft_time since)
 }
 
 /*
- * Clears the stack below the caller's frame. Bytes that earlier calls have left there would be in the holes of the frames
- * that wait. The copies of connections on a shared stack take less memory if they are alike.
+ * Clears the stack below the caller's frame, because the copies of connections on a shared stack take less memory if
+ * they are alike. The frames of a wait do not write all of their bytes, so bytes of earlier calls would show in the
+ * copy.
  */
 static RARE void clear_below(void)
 {
@@ -109,8 +110,8 @@ static RARE void clear_below(void)
 }
 
 /*
- * On a shared stack, everything on the stack is copied for the wait. So the connection waits in the call that has least
- * on the stack, and without a buffer (docs/decisions/0029).
+ * On a shared stack, everything on the stack is copied for the wait. So the connection waits in wh_wait, which puts
+ * least on the stack, and without a buffer (docs/decisions/0029).
  */
 static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
 {
@@ -129,7 +130,8 @@ static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
     return n;
 }
 
-/* Waits for the first bytes of a request, or only looks. Returns how many came, 0 at the end, or a negative errno. */
+/* Waits for the first bytes of a request; with only_looks it takes what has come. Returns how many bytes came, 0 at the
+ * end, or a negative errno. */
 static ptrdiff_t wait_for_request(struct wh_connection *c, bool only_looks)
 {
     weft_time since = c->block->sent;
@@ -164,7 +166,8 @@ static bool idle(struct wh_connection *c)
 
 /* HEAD */
 
-/* If the rest of a batch has already come, the answers to its first part wait for the others. Else they go out now. */
+/* Reads more of a head. If more bytes of a batch have already come, its first answers wait for the others. Else they go
+ * out before the wait. */
 static RARE int receive_more(struct wh_connection *c, weft_time deadline)
 {
     bool has_room = wh_input_reserve(c, MORE);
@@ -185,7 +188,7 @@ static RARE int receive_more(struct wh_connection *c, weft_time deadline)
     return (int)n;
 }
 
-/* Returns the bytes of the head; minus the status of a refusal; 0: the connection ends without an answer. */
+/* Returns the size of the head; minus the status of a refusal; 0: the connection ends without an answer. */
 static int read_head(struct wh_connection *c)
 {
     struct wh_block *b = c->block;
@@ -228,7 +231,7 @@ static void count_end(struct wh_connection *c, const weft_exchange *x)
         wh_count_add(&c->w->streams_ended, 1);
 }
 
-/* Answers a head that was refused. Such an exchange has no strings. The connection then ends. */
+/* Answers a head that was refused. All strings of such an exchange are empty. The connection then ends. */
 static RARE void refuse_head(struct wh_connection *c, int status)
 {
     weft_exchange *x = &c->block->x;
@@ -248,7 +251,7 @@ static RARE void refuse_head(struct wh_connection *c, int status)
 
 /* FINISH */
 
-/* What happens to the connection now. */
+/* What happens to the connection after an exchange. */
 enum fate { KEPT, LAST, CUT };
 
 __attribute__((always_inline)) static inline enum fate finish(struct wh_connection *c)
@@ -293,7 +296,7 @@ static void linger(struct wh_connection *c)
     size_t size = 0;
     if (wh_out_flush(c) != 0)
         return;
-    weft_cancel_on_hangup(c->fd, NULL); /* after wh_send_end, a normal close of the client would count as a hangup */
+    weft_cancel_on_hangup(c->fd, NULL); /* because after wh_send_end, a normal close by the client counts as a hangup */
     wh_send_end(c);
     weft_time end = weft_in(LINGER_TIME);
     while (size < LINGER_MOST) {
@@ -305,9 +308,10 @@ static void linger(struct wh_connection *c)
 }
 
 /*
- * Whether bytes may still come that would make the close reset the connection, so that the client loses its answer. A client
- * that has asked for the close mostly sends no more, and lingering for it would cost a third more than closing at once. But
- * a large answer takes long to arrive, and a reset would cut it. So the client gets the time to read it.
+ * Whether the client may still send bytes. They would make the close reset the connection, and the client would lose
+ * its answer. A client that has asked for the close mostly sends no more, and lingering for it would make the request
+ * cost a third more. But a large answer takes long to arrive, and a reset would cut it. So its client gets the time to
+ * read it.
  */
 static bool should_linger(const struct wh_connection *c, bool was_refused)
 {
@@ -376,7 +380,7 @@ void wh_refuse_connection(int fd, void *arg)
     refuse(fd, arg, true); /* weft_serve limits how many refusals run at a time */
 }
 
-/* Refused clients take places of max_conns while they linger. So only a few of them may linger at a time. */
+/* Clients above max_per_address take places of max_conns while they linger. So only a few may linger at a time. */
 static void refuse_address(int fd, struct wh_serving *s)
 {
     weft_http *h = s->h;
@@ -388,7 +392,7 @@ static void refuse_address(int fd, struct wh_serving *s)
 
 /* The life of a connection */
 
-/* Counts the connection for its address. False: it is refused; *is_full: because of max_per_address. */
+/* Counts the connection for its address. False: the connection is not served; *is_full: because of max_per_address. */
 static bool enter_address(struct wh_connection *c, bool *is_full)
 {
     struct sockaddr_storage peer;
@@ -463,7 +467,7 @@ static void end(struct wh_connection **at)
     wh_free(c);
 }
 
-/* True: it was not served, as its address has too many. */
+/* True: the connection was not served, because its address has too many. */
 static bool serve_or_tell(int fd, struct wh_serving *s)
 {
     __attribute__((cleanup(end))) struct wh_connection *c = new_connection(fd, s);

@@ -29,7 +29,8 @@ struct wh_address;
  *       │ closed, too long    └──────────▶ LINGER ◀────────────────────┤
  *       └─────────────────────────────────▶ CLOSED ◀── linger's end ───┴── cut
  *
- * IDLE     no byte of a request is there. After a second the connection gives back its buffer and its stack's pages.
+ * IDLE     no byte of a request is there. After a second (on a shared stack at once) the connection gives back its
+ *          buffer; after a second also the pages of its private stack.
  * HEAD     reads a head; head_time counts.
  * HANDLE   middleware and handler run. Reading the body and writing the answer have their own limits.
  * FINISH   ends the answer, drains the body, logs.
@@ -56,9 +57,9 @@ struct wh_connection {
     struct wh_block *block; /* NULL: it has none */
     char *in;               /* the bytes that were read: see input.h. NULL: it has no buffer */
     uint32_t in_size, in_at, in_end, body_at;
-    uint32_t last_at; /* where the previous head is in the buffer; WH_NO_LAST: it was moved or overwritten */
+    uint32_t last_at; /* where the previous head is in the buffer; WH_NO_LAST: it is no longer there */
     int fd;
-    atomic_uchar phase;                /* enum wh_phase; others read it: see server.h */
+    atomic_uchar phase;                /* enum wh_phase; a stop, on another thread, reads it: see server.h */
     bool is_sending;                   /* its fiber is in a write, so the flusher must not write */
     bool is_unflushed;                 /* in the worker's list `unflushed` or `stuck` */
     bool has_failed;                   /* a read or write has failed: nothing more is sent */
@@ -69,7 +70,7 @@ struct wh_connection {
     weft_scope *scope;                 /* of the running handler, for a stop. guarded by: h->lock */
     struct wh_connection *next, *prev; /* guarded by: h->lock */
     union {
-        struct wh_connection *unflushed_next; /* the links of that list */
+        struct wh_connection *unflushed_next; /* the links of the list `unflushed` or `stuck` */
         char first[8];                        /* without a buffer: the first bytes of the next request */
     };
     struct wh_connection **unflushed_at;
@@ -82,7 +83,7 @@ static inline enum wh_phase wh_phase(const struct wh_connection *c)
     return (enum wh_phase)atomic_load_explicit(&c->phase, memory_order_relaxed);
 }
 
-/* Changes the phase. IDLE pairs with is_stopping (server.h). Only debugging and the assertion use the other phases. */
+/* Changes the phase. IDLE pairs with is_stopping (server.h). Only the connection's own fiber reads the other phases. */
 static inline void wh_enter(struct wh_connection *c, enum wh_phase from, enum wh_phase to)
 {
     assert(wh_phase(c) == from);

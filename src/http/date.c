@@ -1,6 +1,6 @@
 /*
- * http/date.c: see date.h. Days are counted with years that begin on the first of March, so that a leap day is the last
- * of its year; 400 years are 146,097 days.
+ * http/date.c: see date.h. Days are counted in years that begin on the first of March, so a leap day is the last day of
+ * its year. 400 years have 146,097 days.
  */
 #include "http/date.h"
 

@@ -20,8 +20,8 @@ void wh_date_write_log(char out[WH_LOG_DATE_SIZE], int64_t seconds);
 /*
  * Reads any of the three forms: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT" and
  * "Sun Nov  6 08:49:37 1994". False: the text has another form, or there is no such day or time. The text must name a
- * day of the week, but that may be a wrong one. A second 60 is the first second of the next minute. A year of two
- * digits is the last year with these digits for which the date is at most 50 years after `now`, as RFC 9110 says.
+ * day of the week, which may be the wrong day. A second 60 is the first second of the next minute. A year of two digits
+ * stands for the latest year with these digits that puts the date at most 50 years after `now`, as RFC 9110 says.
  */
 bool wh_date_read(const char *text, size_t size, int64_t now, int64_t *seconds);
 

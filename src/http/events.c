@@ -26,7 +26,7 @@ int weft_http_events(weft_exchange *x)
     x->is_stream = true;
     wh_count_add(&x->c->w->streams_begun, 1);
     rc = weft_http_flush(x);
-    if (rc == 0 && x->is_head) /* all was said, and the client waits for the answer to its next request */
+    if (rc == 0 && x->is_head) /* the client has its whole answer, and may send its next request */
         weft_scope_cancel(&x->scope, 0, "the request is HEAD: its answer has no events");
     return rc;
 }

@@ -79,7 +79,8 @@ weft_scope *weft_http_scope(weft_exchange *x)
     return &x->scope;
 }
 
-/* A scope of the handler that is still open lies inside ours, so ours is not closed: its memory could not be used again. */
+/* After a close that returned -EBUSY. If a scope that the handler has opened is still open, the exchange's scope is not
+ * closed, and the next request could not use its memory. So the program ends. */
 static void check_closed(weft_scope *scope)
 {
     weft_scope_tally tally = {.size = sizeof tally};
@@ -91,16 +92,16 @@ static void check_closed(weft_scope *scope)
     abort();
 }
 
-/* Children may take long to end. So the answers that are complete go out meanwhile. */
+/* Closes the exchange's scope. Children may take long to end, so complete answers go out meanwhile. */
 static void close_scope(weft_exchange *x)
 {
     struct wh_connection *c = x->c;
     wh_lock(&c->h->lock);
-    c->scope = NULL; /* from now on weft_http_stop leaves it alone */
+    c->scope = NULL; /* from now on a stop does not touch the scope */
     weft_mutex_unlock(&c->h->lock);
     if (x->answer != WH_CUT && c->block->out_end > 0)
         wh_flusher_watch(c);
-    if (weft_scope_close(&x->scope) == -EBUSY) /* so may a child's failure be called */
+    if (weft_scope_close(&x->scope) == -EBUSY) /* not closed, or closed with a child that has failed with -EBUSY */
         check_closed(&x->scope);
     x->has_scope = false;
     wh_flusher_forget(c);
@@ -207,7 +208,7 @@ static int run_route(weft_exchange *x)
 static int complete(weft_exchange *x, int rc, uint32_t added)
 {
     if (rc > 0)
-        rc = -ERANGE; /* a status, perhaps: it would be lost without a word */
+        rc = -ERANGE; /* perhaps the handler has returned a status, which would silently be lost */
     if (rc < 0) {
         bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
         if (x->answer == WH_NO_ANSWER) {
@@ -227,7 +228,7 @@ static int complete(weft_exchange *x, int rc, uint32_t added)
     return rc;
 }
 
-/* A scope that was opened inside is closed here: a scope of the middleware outside could not be closed before it. */
+/* Closes a scope that was opened during the call, so that the caller can close the scopes that it has opened before. */
 int weft_http_next(weft_exchange *x)
 {
     const weft_http *h = x->c->h;
@@ -235,7 +236,7 @@ int weft_http_next(weft_exchange *x)
     bool had_scope = x->has_scope;
     unsigned number = x->layer;
     if (number > h->layer_count)
-        return -EALREADY; /* the handler runs once, and does not run itself */
+        return -EALREADY; /* the handler has begun */
     x->layer++;
     int rc = number < h->layer_count ? h->layers[number].fn(x, h->layers[number].arg) : run_route(x);
     rc = complete(x, rc, added);
@@ -244,7 +245,7 @@ int weft_http_next(weft_exchange *x)
     return rc;
 }
 
-/* The general search for a route. Returns the status; 200: a route was found. */
+/* Searches for a route in every way. Returns the status; 200: a route was found. */
 static int find_any_route(weft_exchange *x)
 {
     const struct wh_head *head = &x->head;

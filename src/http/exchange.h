@@ -61,8 +61,8 @@ struct weft_exchange {
     /* The answer. */
     uint8_t answer;       /* enum wh_answer */
     bool sends_chunks;    /* the body goes out in chunks */
-    bool sends_nothing;   /* no body goes out: HEAD, 204, 304 */
-    bool ends_with_close; /* the body has no length: HTTP/1.0 */
+    bool sends_nothing;   /* no body goes out: HEAD, 204, 205, 304 */
+    bool ends_with_close; /* the close ends the body: HTTP/1.0, no length */
     bool has_length;      /* `length_left` counts */
     bool has_own_length;  /* the handler has added Content-Length */
     bool is_stream;       /* server-sent events */
@@ -95,13 +95,13 @@ void wh_exchange_begin(weft_exchange *x, struct wh_connection *c);
  * Returns what the first middleware (or else the handler) has returned. */
 int wh_exchange_run(weft_exchange *x);
 
-/* Instead, for a handler that has ended its fiber: cuts the answer, if it was not complete, and closes the exchange's scope. */
+/* After a handler has ended its fiber: cuts the answer if it is not complete, and closes the exchange's scope. */
 void wh_exchange_abandon(weft_exchange *x);
 
 /* Answers with a status and its reason as the body, if no answer has begun. */
 void wh_exchange_answer(weft_exchange *x, int status);
 
-/* Gives back its memory. */
+/* Frees the memory that did not fit into the arena. */
 void wh_exchange_end(weft_exchange *x);
 
 /* The string of a slice of the head: puts a zero byte behind it. */

@@ -63,9 +63,9 @@ static inline uint64_t wh_load8(const char *p)
     return word;
 }
 
-/* Compares with a word in lower case, of at least 4 letters, digits or '-', without regard to case. It sets 0x20 in
- * each byte of `text`. That would turn control characters into digits and '-', so `text` must not have control
- * characters. */
+/* Compares a text with a word without regard to case. `lower` is the word in lower case, at least 4 letters, digits or
+ * '-'. The comparison sets 0x20 in each byte of `text`. That would turn control characters into digits and '-', so
+ * `text` must not have control characters. */
 static inline bool wh_is_word(const char *text, size_t size, const char *lower, size_t lower_size)
 {
     if (size != lower_size)

@@ -5,7 +5,8 @@
  *                │ no: 404           ├── a folder, without a slash at the end ──▶ 301
  *                                    └── a folder ──▶ its index, or a listing (files_list.c)
  *
- * A request for a file takes few system calls: openat2, fstat, one openat2 that finds no twin, a read, and close.
+ * A request for a small file takes few system calls: openat2, fstat, a read and close; and one more openat2, which
+ * mostly finds no twin, if the client takes gzip.
  */
 #include "http/files.h"
 
@@ -21,7 +22,8 @@
 
 /* ---- the handler ---- */
 
-/* The result of the handler for an open that has failed. A file that may not be reached counts as missing. */
+/* Turns the errno of a failed open into the handler's result. A path that leads nowhere, or out of the folder, counts
+ * as missing (404). A lack of descriptors or memory is 503. */
 static int for_client(int rc)
 {
     switch (rc) {

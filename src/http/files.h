@@ -46,11 +46,11 @@ int wh_file_fields_read(weft_exchange *x, struct wh_file_fields *out);
 int wh_file_send(weft_exchange *x, const struct wh_files *files, const struct wh_file *f, const char *type,
                  const struct wh_conditions *conditions);
 
-/* Of one folder, listings that are longer than a small one get 503 while so many bytes of them wait for their clients. Const; a
- * test may set it. */
+/* While listings of one folder with so many bytes wait for their clients, a further listing gets 503 unless it is
+ * small. Const; a test may set it. */
 extern size_t wh_listed_most;
 
-/* Sends a listing of a folder. `path` is as wh_folder_open takes it; `shown` is the path to print. */
+/* Answers with a listing of a folder. `path` is as wh_folder_open takes it; `shown` is the path that the page shows. */
 int wh_files_list(weft_exchange *x, struct wh_files *files, const char *path, const char *shown);
 
 #endif

@@ -120,8 +120,8 @@ int wh_range_read(const char *value, uint64_t size, struct wh_part *part)
 
 /* ---- the order ---- */
 
-/* Whether If-Range allows a part. A date must be equal, and strong: a file that was modified just now may be modified
- * again within the same second, and would keep its date. */
+/* Whether If-Range allows a part. A date must be the file's own, and older than a second: a file that was modified just
+ * now may be modified again within the same second, and would keep its date. */
 static bool range_holds(const char *value, const struct wh_representation *r, int64_t now)
 {
     const char *opaque;

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The values of the fields of a GET or HEAD; NULL: there is no such field. The caller joins a list of several fields by
- * commas. It gives "", which is never valid, for a field that must not be repeated but was. For HEAD `range` is NULL.
- * */
+/* The values of the fields of a GET or HEAD; NULL: there is no such field. If a list comes in several fields, the
+ * caller joins them by commas. For a field that must not be repeated but was, the caller gives "", which is never
+ * valid. For HEAD `range` is NULL. */
 struct wh_conditions {
     const char *if_match, *if_none_match, *if_modified_since, *if_unmodified_since, *if_range, *range;
 };
@@ -19,7 +19,7 @@ struct wh_conditions {
 struct wh_representation {
     const char *etag;  /* strong, with its quotes */
     int64_t modified;  /* Last-Modified, in seconds since 1970 */
-    bool has_modified; /* false: its date cannot be written */
+    bool has_modified; /* false: no date of HTTP can name that time */
     uint64_t size;
 };
 

@@ -49,7 +49,8 @@ static void put_all(weft_exchange *x, const struct known *k, char *to)
     to[-1] = '\0';
 }
 
-/* Room for them: once for all fields, as many fields could otherwise take many times the memory of their head. */
+/* The room for the joined values, zero byte included. The values are joined once, not field by field: else many fields
+ * would take many times the memory of their head. */
 static size_t size_of_all(weft_exchange *x, const struct known *k)
 {
     const char *name, *value;

@@ -57,8 +57,8 @@ static int probe(const struct wh_folder *folder, uint64_t more)
     return fd;
 }
 
-/* Finds how the folder can be opened. It runs again after a refusal, because some programs install their filters late.
- * (A refusal may also be about a file.) */
+/* Finds out which way works for the folder. This runs again after each refusal, because some programs install their
+ * filters of system calls late. (A refusal may also be about one file; then the way stays.) */
 static void find_way(struct wh_folder *folder)
 {
     int way = WH_FOLDER_CACHED;
@@ -104,7 +104,8 @@ static int flags_of(bool wants_folder)
     return O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (wants_folder ? O_DIRECTORY : 0);
 }
 
-/* Returns the descriptor of a file or a folder, and closes all others. */
+/* Returns the descriptor if it is that of a regular file or a folder. Closes any other descriptor, and returns
+ * -ENOENT. */
 static int inspect(int fd, struct stat *st)
 {
     if (fd < 0)
@@ -118,7 +119,7 @@ static int inspect(int fd, struct stat *st)
     return rc;
 }
 
-/* May block the thread. */
+/* Opens in a way that may block the thread. */
 static int open_blocking(struct wh_folder *folder, const char *path, bool wants_folder, struct stat *st)
 {
     int flags = flags_of(wants_folder), fd = -EAGAIN;

@@ -2,9 +2,9 @@
  * http/files_folder.h: opens files and folders beneath a folder, and no others, whatever the path is, whatever symbolic
  * links there are, and whatever other processes rename meanwhile. For fibers and plain threads.
  *
- * It uses openat2(2), first with RESOLVE_CACHED, which fails if the kernel would have to read a disk. Then a helper
- * thread tries without RESOLVE_CACHED, and may wait for the disk. Without openat2 (before Linux 5.6, or in a sandbox
- * that refuses it) the helper walks from folder to folder by hand. All ways give the same results.
+ * It uses openat2(2), first with RESOLVE_CACHED, which fails if the kernel would have to read a disk. If that fails, a
+ * helper thread tries without RESOLVE_CACHED, and may wait for the disk. Without openat2 (before Linux 5.6, or in a
+ * sandbox that refuses it) the helper walks from folder to folder by hand. All ways give the same results.
  */
 #ifndef WH_HTTP_FILES_FOLDER_H
 #define WH_HTTP_FILES_FOLDER_H
@@ -25,7 +25,7 @@ struct wh_folder {
     atomic_int way; /* enum wh_folder_way. Relaxed: a thread that reads an old value finds the new one by itself */
 };
 
-/* Opens the folder: 0, or a negative errno. May block the thread. */
+/* Opens the folder: 0, or a negative errno. The call may block the thread. */
 int wh_folder_init(struct wh_folder *folder, const char *path, int links);
 void wh_folder_destroy(struct wh_folder *folder);
 

@@ -287,7 +287,7 @@ static void free_entries(struct listing *l)
     wh_free(l->entries);
 }
 
-/* The page may wait for its client for long; the entries do not wait with it. */
+/* Makes the page. The page may wait long for its client, so the entries are freed before. */
 static void *list_on_helper(void *arg)
 {
     struct listing *l = arg;
@@ -296,7 +296,8 @@ static void *list_on_helper(void *arg)
     return NULL;
 }
 
-/* A page is held until its client has read it: many clients that read slowly must not fill the memory. */
+/* Sends the page, which takes memory until its client has read it. Many slow clients must not fill the memory, so a
+ * long page is refused if too many bytes wait already. */
 static int send_page(weft_exchange *x, struct wh_files *files, const struct text *page)
 {
     size_t before = atomic_fetch_add_explicit(&files->listed, page->size, memory_order_relaxed);

@@ -105,7 +105,7 @@ static int refuse(weft_exchange *x, const struct sending *s, int status)
     return rc != 0 ? rc : weft_http_reply(x, status, "text/plain; charset=utf-8", text, (size_t)size);
 }
 
-/* Reads cached bytes at once. The fiber waits for the rest. */
+/* Reads bytes that are cached at once. For the rest the fiber waits, and not its worker. */
 static ptrdiff_t read_part(int fd, char *bytes, const struct wh_part *part)
 {
     size_t count = (size_t)part->count;

@@ -2,8 +2,8 @@
  * http/files_walk.c: see files_walk.h.
  *
  * The walk only ever goes down. Each step opens one name in a folder that the walk holds open, with O_NOFOLLOW. So no
- * rename by another process can lead it elsewhere. If the name is a link, its text takes the name's place before the rest of
- * the path. A ".." (only links have it) drops the last name that was passed, and goes down from the root once more:
+ * rename by another process can lead the walk elsewhere. If the name is a link, the link's text replaces the name in
+ * the path. A ".." (only links have it) drops the last name that was passed, and the walk starts again at the root:
  * opening ".." itself would leave the root if a folder was moved meanwhile.
  */
 #include "http/files_walk.h"
@@ -60,7 +60,7 @@ static void reach(struct walk *w, int fd)
     w->at = fd;
 }
 
-/* Puts the text of a link before the rest, which stood behind the link. */
+/* Puts the text of a link before the rest of the path. */
 static int put_before_rest(struct walk *w, const char *text, size_t size)
 {
     bool needs_slash = *w->rest != '\0';
@@ -87,7 +87,7 @@ static int follow(struct walk *w, const struct step *s, int otherwise)
         return -ENAMETOOLONG;
     if (w->link[0] == '/')
         return -EXDEV;
-    if (s->wants_folder && s->is_last) /* the slash behind the link is one behind its text */
+    if (s->wants_folder && s->is_last) /* the slash that stood behind the link now stands behind its text */
         w->link[size++] = '/';
     return put_before_rest(w, w->link, (size_t)size);
 }

@@ -2,8 +2,9 @@
  * http/flusher.c: see flusher.h. A flusher and the connections of its list are fibers of one worker, and run one at a
  * time. So nothing here is locked.
  *
- * If a client does not take all, its connection goes into a second list. The flusher tries again after a pause, which
- * doubles as long as clients do not read. (Waiting for each of these clients would take a fiber each.)
+ * If a client does not take all, its connection goes into a second list, `stuck`. The flusher tries again after a
+ * pause, which doubles after each try, to at most a second, until the list is empty. (A wait for each client would take
+ * a fiber for each.)
  */
 #include "http/flusher.h"
 
@@ -27,7 +28,7 @@ static void link_to(struct wh_connection **list, struct wh_connection *c)
     *list = c;
 }
 
-/* Sends what the client takes now of the complete answers. False: there are more. */
+/* Sends as much of the complete answers as the client takes now. False: some of them are left. */
 static bool send_some(struct wh_connection *c)
 {
     struct wh_block *b = c->block;

@@ -5,8 +5,8 @@
  * before its own must not wait with it. So if answers are collected when a handler is about to run, the connection
  * enters its worker's list, and the worker's flusher, a fiber, becomes ready. If the handler does not wait, the
  * connection leaves the list before the flusher runs. If the handler waits, the flusher runs, and sends the answers as
- * fast as the client reads them. The same holds while a scope waits for its children: then the exchange's own answer is
- * complete, and is sent.
+ * fast as the client reads them. A connection also enters the list when the scope of its exchange waits for children.
+ * Then the exchange's own answer is complete, and the flusher sends it too.
  */
 #ifndef WH_HTTP_FLUSHER_H
 #define WH_HTTP_FLUSHER_H
@@ -14,13 +14,15 @@
 #include "http/connection.h"
 #include "http/server.h"
 
-/* Starts a flusher on each worker: 0, or a negative errno. In a fiber, with the lock `life`. */
+/* Starts a flusher on each worker: 0, or a negative errno. Call it in a fiber that holds the lock `life`. */
 int wh_flushers_start(weft_http *h);
-/* Ends the flushers, and returns when they have ended. As wh_flushers_start. */
+/* Ends the flushers, and returns when they have ended. Call it in a fiber that holds the lock `life`. */
 void wh_flushers_stop(weft_http *h);
 
-/* The connection has collected answers, and its next handler is about to run. In the connection's fiber. */
+/* Puts a connection into the list. It has collected answers, and its handler is about to run or its scope to wait. Call
+ * both in the connection's fiber. */
 void wh_flusher_watch(struct wh_connection *c);
+/* Takes the connection out of its list, if it is in one. */
 void wh_flusher_forget(struct wh_connection *c);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * http/input.h: the bytes that a connection has read and not used. For the connection's fiber.
+ * http/input.h: the bytes that a connection has read and has not used yet. For the connection's fiber.
  *
  *      in:  | used | head of this request | body, later requests | free |
  *                  in_at                  body_at                in_end  in_size
  *
  * A connection that waits for a request has a small buffer, because most requests fit. It takes a large buffer for a
- * request that does not fit, and gives that back when it waits again. Small buffers are cut from slabs. Each lies at
- * another distance from the beginning of its page than its neighbours, because buffers at the same distance would
- * compete for the same lines of a cache. A slab goes back to the system when no connection uses it.
+ * request that does not fit, and gives the large buffer back when it waits again. Small buffers are cut from slabs. No
+ * two neighbours begin at the same offset in their pages, because such buffers would compete for the same lines of a
+ * cache. A slab that no connection uses goes back to the system, unless no other slab has free buffers.
  */
 #ifndef WH_HTTP_INPUT_H
 #define WH_HTTP_INPUT_H

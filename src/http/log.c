@@ -24,7 +24,7 @@
 enum {
     URGENT = WH_LOG_BUFFER / 4, /* so many bytes are written before the second has passed */
     SPINS = 200,
-    PATIENCE = 3, /* seconds that a write may take once the log is to stop */
+    PATIENCE = 3, /* seconds that each write may still take once the log is to stop */
 };
 
 #define SHIELD (30 * WEFT_SEC)
@@ -252,7 +252,7 @@ static int join_writer(struct wh_log *log)
     return weft_join(log->writer, NULL, WEFT_FOREVER);
 }
 
-/* Lines may be left from before the start, so the writer first looks for them. */
+/* Lines may be left from before the start, so `filled` is set, and the writer looks for them. */
 static int start_writer(struct wh_log *log)
 {
     atomic_store_explicit(&log->is_stopping, false, memory_order_relaxed);

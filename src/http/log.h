@@ -2,8 +2,8 @@
  * http/log.h: the access log. Any thread adds lines; a fiber, the writer, writes them to the file.
  *
  * Adding a line never waits: it copies the line to a buffer under a short lock. The writer writes the lines once a
- * second, or as soon as a part of the buffer is full. It writes one buffer while new lines go to the other. If both are
- * full, or the file does not take lines, these lines are dropped and counted. A line of the log says how many were
+ * second, or as soon as a quarter of the buffer is full. It writes one buffer while new lines go to the other. Lines
+ * that find no room, or that the file does not take, are dropped and counted. A line of the log says how many were
  * dropped.
  */
 #ifndef WH_HTTP_LOG_H
@@ -26,8 +26,9 @@ void wh_log_free(struct wh_log *log);
 
 /*
  * The first wh_log_start starts the writer, as a fiber of the caller's scheduler. It returns 0, or a negative errno.
- * Each start that returned 0 needs a wh_log_stop. The last stop returns when the writer has written all lines and has
- * ended, also in a cancelled fiber. Call both in a fiber.
+ * Each start that returned 0 needs a wh_log_stop. The last stop waits, also in a cancelled fiber, until the writer has
+ * ended. The writer first writes the lines that are left, but gives up after some seconds if the file does not take
+ * them. Call both functions in a fiber.
  */
 int wh_log_start(struct wh_log *log);
 void wh_log_stop(struct wh_log *log);

@@ -28,8 +28,8 @@ struct wh_log_line {
 
 /*
  * Writes a line with its line end, without a zero byte. In method, path and query, a backslash is put before each quote
- * and backslash, and bytes that are not printable ASCII are written as \xHH. If they are too long for the line, they
- * are cut, and "..." follows. Returns the size.
+ * and backslash, and bytes that are not printable ASCII are written as \xHH. If the three are too long for the line,
+ * the text is cut, and "..." follows. Returns the size.
  */
 size_t wh_log_format(char out[WH_LOG_LINE], const struct wh_log_line *line);
 

@@ -81,7 +81,8 @@ void *wh_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Unmapping a part of a larger mapping splits it, which fails when mappings run short: then the memory itself goes back. */
+/* munmap splits a mapping if these pages are a part of it, and fails if the process has too many mappings. Then only
+ * the memory goes back to the system, and the addresses stay taken. */
 void wh_pages_free(void *p, size_t bytes)
 {
     if (munmap(p, whole_pages(bytes)) != 0)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WH_METHODS = 64 }; /* the most methods; as a number of a method: none */
+enum { WH_METHODS = 64 }; /* the most methods; as the number of a method, it stands for none */
 
 /* Numbers that every table has. Those of PATCH and of the other methods of RFC 9110 follow. */
 enum { WH_GET_NUMBER, WH_HEAD_NUMBER, WH_OPTIONS_NUMBER };

@@ -9,7 +9,7 @@
 #define FIRST_SIZE sizeof(weft_http_opts)
 #define KIB ((uint64_t)1024)
 
-enum { OPTIONS_MOST = 4096 }; /* no struct of this library will be larger: the caller has not set a larger size */
+enum { OPTIONS_MOST = 4096 }; /* no struct of this library will be larger, so a larger size was never set: -EINVAL */
 
 int wh_options_read(void *mine, size_t known, const void *theirs, size_t first)
 {

@@ -94,7 +94,7 @@ static unsigned latency_class(weft_span took)
     return n < WEFT_HTTP_LATENCIES ? n : WEFT_HTTP_LATENCIES - 1;
 }
 
-/* Reads the clock once for a write: for the latencies of the answers in it, and for the wait that follows. */
+/* Reads the clock once for a write: for the latencies of its answers, and for the idle time that follows. */
 void wh_out_sent(struct wh_connection *c)
 {
     struct wh_block *b = c->block;

@@ -1,7 +1,7 @@
 /*
  * http/output.h: the bytes of answers on their way out. They are collected in the connection's block, and written when
- * it is full, when the connection is about to wait, or when a handler flushes. For the connection's fiber; the flusher
- * (flusher.h) calls wh_out_sent too.
+ * the block is full, when the connection is about to wait, or when a handler flushes. For the connection's fiber; the
+ * flusher (flusher.h) calls wh_out_sent too.
  *
  * Failure: a negative errno, and the connection's has_failed is set: nothing more goes out.
  */
@@ -29,13 +29,13 @@ void wh_out_flush_whole(struct wh_connection *c);
 /* What was collected has been sent: counts the latencies of the answers in it. */
 void wh_out_sent(struct wh_connection *c);
 
-/* Makes room for `bytes`, at most WH_OUT_SIZE. If they do not fit, it first writes what was collected. */
+/* Makes room for `bytes`, at most WH_OUT_SIZE. If they do not fit, the call first writes what was collected. */
 static inline int wh_out_reserve(struct wh_connection *c, size_t bytes)
 {
     return WH_OUT_SIZE - c->block->out_end >= bytes ? 0 : wh_out_flush_slow(c);
 }
 
-/* Where the reserved bytes go; wh_out_use takes them. */
+/* Where the reserved bytes go. wh_out_use says how many were written there. */
 static inline char *wh_out_at(struct wh_connection *c)
 {
     return c->block->out + c->block->out_end;
@@ -52,7 +52,8 @@ static inline char *wh_append(char *to, const void *bytes, size_t count)
     return to + count;
 }
 
-/* Collects bytes; if they are many, writes them at once together with what was collected. */
+/* For bytes that do not fit. If they are many, writes them at once, behind what was collected. If they are few, fills
+ * and writes the buffer, and collects the rest. */
 int wh_out_put_slow(struct wh_connection *c, const void *bytes, size_t count);
 
 static inline int wh_out_put(struct wh_connection *c, const void *bytes, size_t count)

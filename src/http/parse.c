@@ -21,11 +21,11 @@ enum {
     SAW_LENGTH = 4,
     SAW_CODING = 8,
     SAW_CLOSE = 16,
-    SAW_UPGRADE = 32,        /* a field */
-    SAW_UPGRADE_OPTION = 64, /* of Connection */
+    SAW_UPGRADE = 32,        /* the field Upgrade */
+    SAW_UPGRADE_OPTION = 64, /* "upgrade" in Connection */
 };
 
-/* The bytes that have come end inside a run of bytes of one class. */
+/* The head has come only up to a place inside a run of bytes of one class. Notes where the parser goes on. */
 static int stop_in_run(struct wh_head *head, const char *bytes, const char *end, uint8_t run)
 {
     head->run = run;
@@ -77,7 +77,8 @@ static int parse_method(struct wh_head *head, const char *bytes, const char *p, 
     return 1;
 }
 
-/* Parses any version, or a part of one, that is not "HTTP/1.1" and CR LF. Returns as parse_version. */
+/* Parses what is not " HTTP/1.1" and CR LF: another version, a version that is not complete. Returns as
+ * parse_version. */
 static int parse_version_slow(struct wh_head *head, const char *p, const char *end, const char **to)
 {
     static const char form[] = " HTTP/d.d\r\n";
@@ -176,7 +177,7 @@ static int parse_request_line(struct wh_head *head, const char *bytes, const cha
 /* ---- fields with a meaning ---------------------------------------------------------------------------------- */
 
 #ifdef __SSE2__
-/* True for the usual host: a name or IPv4 address, perhaps with a port of 1 to 5 digits, of at most 16 bytes. False for
+/* True for the usual host of at most 16 bytes: a name or IPv4 address, perhaps with a port of 1 to 5 digits. False for
  * any other host, valid or not. The bytes from p to `room` can be read. */
 static inline bool is_usual_host(const char *p, const char *end, const char *room)
 {
@@ -249,8 +250,8 @@ static bool next_element(const char **p, const char *end, const char **from, con
     return true;
 }
 
-/* Transfer-Encoding: only "chunked". 501 if other codings stand before a single, last "chunked". Else 400, because the
- * length of the body is not known, or servers may disagree about it. */
+/* Transfer-Encoding: only "chunked" is accepted. If other codings stand before one "chunked" at the end, the status is
+ * 501. Everything else is 400, because the length of the body is not known, or servers may disagree about it. */
 __attribute__((noinline)) static int note_coding(struct wh_head *head, const char *p, const char *end)
 {
     if (head->minor == 0 || head->saw & (SAW_LENGTH | SAW_CODING))
@@ -287,7 +288,7 @@ static int note_option(struct wh_head *head, const char *text, size_t size)
     return 1;
 }
 
-/* Connection: a list of tokens, some of which may be empty. Nearly always it is "keep-alive". */
+/* Connection: a list of tokens; elements may be empty. Nearly always it is "keep-alive". */
 __attribute__((noinline)) static int note_connection(struct wh_head *head, const char *p, const char *end)
 {
     const char *from, *to;
@@ -302,7 +303,7 @@ __attribute__((noinline)) static int note_connection(struct wh_head *head, const
     return 1;
 }
 
-/* Expect: a list, some of whose elements may be empty. */
+/* Expect: a list; elements may be empty. */
 static int note_expect(struct wh_head *head, const char *p, const char *end)
 {
     const char *from, *to;
@@ -316,7 +317,7 @@ static int note_expect(struct wh_head *head, const char *p, const char *end)
     return 1;
 }
 
-/* Reads a field if it has a meaning here. Its value is from p to `end`. The bytes that have come end at `room`. */
+/* Reads a field if the parser understands it. Its value is from p to `end`. The bytes that have come end at `room`. */
 __attribute__((always_inline)) static inline int note_field(struct wh_head *head, const char *bytes, const char *name,
                                                             size_t size, const char *p, const char *end,
                                                             const char *room)
@@ -429,7 +430,7 @@ static inline int parse_field_line(struct wh_head *head, const char *bytes, cons
     return rc != 0 ? rc : parse_any_line(head, bytes, p, end, to);
 }
 
-/* The head is complete: checks what needs all lines. */
+/* The head is complete: does the checks that need all lines. */
 static int finish(struct wh_head *head, const char *bytes, const char *end)
 {
     if (head->minor == 1 && !(head->saw & SAW_HOST))
@@ -477,7 +478,8 @@ static inline bool equal_without_zero(const char *a, const char *b, size_t size)
     return memcmp(a, b, size) == 0 && !memchr(a, 0, size);
 }
 
-/* Moves the slices of the fields by so many bytes, because they count from the beginning of the head. */
+/* Moves the slices of the fields by so many bytes. Slices count from the beginning of their head, and the new request
+ * line has another length than the previous one. */
 static void move_fields(struct wh_head *head, uint32_t by)
 {
     for (uint32_t i = 0; i < head->count; i++) {

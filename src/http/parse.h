@@ -1,10 +1,10 @@
 /*
  * http/parse.h: the strict parser of a request's head (RFC 9112, sections 2 to 6).
  *
- * It passes over the bytes once, and once more over the values of the six fields that it understands. It allocates
- * nothing, does not change the bytes, and returns places in the buffer. What it accepts has one meaning for every
- * server. Only this parser decides the framing (how long the body is). docs/decisions/0034 says what it accepts and
- * why.
+ * It passes over the bytes once, and once more over the values of the fields that it understands (Host, Content-Length,
+ * Transfer-Encoding, Connection, Expect). It allocates nothing, does not change the bytes, and returns places in the
+ * buffer. What it accepts has one meaning for every server. Only this parser decides the framing (how long the body
+ * is). docs/decisions/0034 says what it accepts and why.
  *
  * A head may come in parts. The caller appends bytes to its buffer and calls again. The struct wh_head, which is all
  * the state, keeps where the parser was, so a client that sends one byte at a time costs one byte at a time. The result
@@ -23,8 +23,8 @@ struct wh_slice {
     uint32_t size;
 };
 
-/* A field: its name as the client sent it, and its value without white space around it. The byte after each may be
- * overwritten (it is the colon, or white space or CR). */
+/* A field: its name as the client sent it, and its value without white space around it. The byte behind each of them
+ * may be overwritten: it is the colon, white space or CR. */
 struct wh_field {
     struct wh_slice name, value;
 };
@@ -53,15 +53,15 @@ enum wh_form {
 struct wh_head {
     /* In: the caller's limits. */
     struct wh_field *fields; /* room for the fields */
-    uint32_t most_fields;    /* how many there is room for */
-    uint32_t most_bytes;     /* of the whole head */
+    uint32_t most_fields;    /* how many fields there is room for */
+    uint32_t most_bytes;     /* the most bytes of the whole head */
 
     /* Between calls; private to parse.c. */
     uint32_t line;      /* where the line begins that is parsed next */
     uint32_t count;     /* fields so far; out: fields */
-    uint32_t passed;    /* where the last call stopped, if that was in a run of bytes of one class */
+    uint32_t passed;    /* where the last call stopped, if it stopped in a run of bytes of one class */
     uint32_t fields_at; /* where the first field line begins */
-    uint8_t run;        /* that class; 0: parse the line from its beginning */
+    uint8_t run;        /* the class of that run; 0: the line is parsed from its beginning */
     uint8_t saw;        /* what the lines so far have said */
     struct {            /* the previous head: see wh_head_go_on */
         uint32_t distance, fields_at, fields_size;
@@ -74,7 +74,7 @@ struct wh_head {
     uint8_t minor;  /* HTTP/1.minor: 0 or 1 */
     bool has_query;
     bool has_percent; /* the path has a '%' */
-    bool has_dot;     /* the path has "/." somewhere: it may have dot segments */
+    bool has_dot;     /* the path has "/." somewhere, so it may have dot segments */
     bool is_chunked;
     bool has_length;       /* Content-Length was sent: `length` */
     bool keeps_alive;      /* the connection is kept, as version and Connection say */
@@ -82,7 +82,7 @@ struct wh_head {
     bool expects_continue; /* Expect: 100-continue, of an HTTP/1.1 request */
     bool has_upgrade;      /* Connection: upgrade and an Upgrade field, of an HTTP/1.1 request */
     struct wh_slice method_text, target;
-    struct wh_slice path;  /* size 0: an absolute form without a path ("/"; for OPTIONS: "*"), or an authority form */
+    struct wh_slice path;  /* size 0: an absolute form without a path (taken as "/"), or an authority form */
     struct wh_slice query; /* without '?' */
     struct wh_slice host;  /* the authority of the target, or else the value of Host; size 0: none */
     uint64_t length;
@@ -101,10 +101,10 @@ static inline void wh_head_begin(struct wh_head *head)
 }
 
 /*
- * The same for a head that follows another one in the same buffer, `distance` bytes behind its beginning. This struct
- * wh_head has parsed and accepted the previous head. Since then, nothing has changed in its bytes, except that some
- * have become zero. If the new fields equal the previous ones byte for byte, which is usual in a batch of requests,
- * they are not parsed again.
+ * Makes a head ready for one that follows another one in the same buffer, `distance` bytes behind the beginning of the
+ * previous one. This struct wh_head has parsed and accepted the previous head, and since then no byte of that head has
+ * changed, except that some have become zero. If the new fields equal the previous ones byte for byte, which is usual
+ * in a batch of requests, they are not parsed again.
  */
 static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
 {
@@ -129,8 +129,8 @@ static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
  * Returns the bytes of the head, its empty line included; 0: more bytes are needed; or minus the status of the answer:
  * -400 malformed, -414 the request line alone is beyond most_bytes, -417 an Expect that is not 100-continue, -421 an
  * absolute form of the scheme https, -431 too many bytes or fields, -501 a method of more than 32 bytes or another
- * transfer coding than chunked, -505 another version than 1.0 or 1.1. After a negative number the head must not be parsed
- * further.
+ * transfer coding before "chunked", -505 another version than 1.0 or 1.1. After a negative number the head must not be
+ * parsed further.
  */
 int wh_parse_head(struct wh_head *head, const char *bytes, size_t size);
 

@@ -137,7 +137,8 @@ static char *put_type(char *to, const char *type, size_t size)
     return wh_append(to, "\r\n", 2);
 }
 
-/* Checks a content type. Sets *field to the whole field if the worker keeps it, else *size to the size of the type. */
+/* Checks a content type. If the worker keeps it: *field is the whole field, and *size the size of that. Else *size is
+ * the size of the type. */
 static bool check_type(struct wh_worker *w, const char *type, const char **field, size_t *size)
 {
     if (strcmp(type, w->type) == 0) {
@@ -324,7 +325,8 @@ int weft_http_begin(weft_exchange *x, int status)
     return 0;
 }
 
-/* A body without an end would otherwise never let others run, as no write of it waits, nor hear that its client is gone. */
+/* For a part of a body that is not sent. No write of such a body waits. So it yields now and then, and tells a handler
+ * whose body has no end that its client is gone. */
 static int skip_part(const weft_exchange *x)
 {
     if (++x->c->w->tries % WH_TRIES == 0)
@@ -368,7 +370,7 @@ int weft_http_write(weft_exchange *x, const void *bytes, size_t count)
     int rc = wh_part_begin(x, count);
     if (rc != 0)
         return rc > 0 ? 0 : rc;
-    rc = count > 0 ? wh_out_put(x->c, bytes, count) : 0; /* of no bytes there may be no place */
+    rc = count > 0 ? wh_out_put(x->c, bytes, count) : 0; /* `bytes` may be NULL if `count` is 0 */
     return rc != 0 ? failed(x, rc) : wh_part_end(x, count);
 }
 
@@ -383,7 +385,7 @@ int weft_http_write_file(weft_exchange *x, int file, int64_t offset, uint64_t co
 
 int weft_http_flush(weft_exchange *x)
 {
-    if (x->answer == WH_ENDED) /* the handler goes on, and the client need not wait for that */
+    if (x->answer == WH_ENDED) /* the handler goes on, and the client need not wait for its end */
         return wh_out_flush(x->c);
     if (x->answer != WH_BEGUN)
         return x->answer == WH_CUT ? -EPIPE : -EINVAL;

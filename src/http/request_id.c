@@ -1,7 +1,8 @@
 /*
  * http/request_id.c: middleware that gives each request an id. A new id has 128 bits: two numbers, each made from a
  * counter and random keys of the process. Each number is different for each count, so a process never gives an id
- * twice. Other processes have other keys. Ids are names and not secrets: do not use them as keys or passwords.
+ * twice. Other processes have other keys, except a child that fork(2) has made after the first id. Ids are names and
+ * not secrets: do not use them as keys or passwords.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ static void make_keys(void)
     keys[3] = ~keys[0];
 }
 
-/* Returns a different number for each n, because each step can be undone. */
+/* Returns another number for each n, because each of its steps can be undone. */
 static uint64_t scramble(uint64_t n)
 {
     n ^= n >> 32;

@@ -49,7 +49,7 @@ struct literal {
 
 struct wh_routes {
     struct node *root;
-    struct literal *literals; /* open addressing: the first free place ends a search. At most half of it is used */
+    struct literal *literals; /* open addressing: the first free place ends a search. At most half is used */
     size_t literal_room;      /* a power of two, or 0 */
     size_t literal_count;
     struct wh_methods methods;
@@ -193,7 +193,8 @@ static struct node *node_for(struct wh_routes *r, const char *path)
 
 /* ---- literal paths ------------------------------------------------------------------------------------------- */
 
-/* Clients cannot add paths, so the function need not be secret: a search looks at few places for any path. */
+/* Clients cannot add paths to the table, so the function need not be secret: for any path a search looks at few
+ * places. */
 static inline uint64_t hash_of(const char *path, size_t size)
 {
     const uint64_t factor = 0x9e3779b97f4a7c15;
@@ -354,7 +355,7 @@ int wh_routes_add(struct wh_routes *r, const char *pattern, weft_handler *fn, vo
 
 /* ---- searches ------------------------------------------------------------------------------------------------ */
 
-enum { NO_METHOD = WH_METHODS + 1 }; /* no route is of it */
+enum { NO_METHOD = WH_METHODS + 1 }; /* a method that no route has */
 
 struct search {
     const char *text; /* the path behind its first slash */
@@ -467,7 +468,7 @@ static bool join_rest(char *from, char *end)
     return true;
 }
 
-/* Makes the values strings: those of a decoded path are there already. */
+/* Makes the values of parameters strings. Those of a decoded path are strings already. */
 static bool put_values(const struct search *s, char *room, struct wh_match *out)
 {
     bool is_decoded = s->text == room;

@@ -8,8 +8,9 @@
  * different paths.
  *
  * A search orders the patterns that match the path: at the first segment in which two patterns differ, a literal goes
- * before {name}, and {name} before {rest...}. It takes the first pattern that has the method. Within a pattern, a route
- * of the method goes before a GET route that answers HEAD, and that before a route of all methods. See wh_routes_find.
+ * before {name}, and {name} before {rest...}. The search takes the first pattern that has the method. If a pattern has
+ * several routes, a route of the method itself goes first, then a GET route for HEAD, then a route of all methods. See
+ * wh_routes_find.
  */
 #ifndef WH_HTTP_ROUTE_H
 #define WH_HTTP_ROUTE_H
@@ -48,9 +49,9 @@ void wh_routes_free(struct wh_routes *r);
 int wh_routes_add(struct wh_routes *r, const char *pattern, weft_handler *fn, void *arg);
 
 /*
- * The quick search: finds the route if the path is the literal text of a pattern that has the method. No other route
- * goes before such a route. `method` is an enum wh_method; the path is not decoded, has no '%', and begins with a
- * slash. False: call wh_routes_find.
+ * The quick search: finds the route if the path is the literal text of a pattern, and that pattern has the method. No
+ * other route goes before such a route. `method` is an enum wh_method; the path has no '%', and begins with a slash.
+ * False: call wh_routes_find.
  */
 bool wh_routes_find_literal(const struct wh_routes *r, unsigned method, const char *path, size_t path_size,
                             struct wh_match *out);

@@ -2,8 +2,9 @@
  * http/scan.h: wide scanning. Each wh_..._end function finds the end of a run of bytes of one class: it returns the
  * first byte from p on that is not of the class, or `end`. It reads no byte at or behind `end`.
  *
- * With SSE2 the functions look at 16 bytes at a time, without it wh_value_end looks at 8. The table of field.h does the
- * rest. Only runs that are long in real requests are here: names, values, paths and queries. Pure functions.
+ * With SSE2 the functions look at 16 bytes at a time. Without it, wh_value_end looks at 8, and the others at one. The
+ * table of field.h says the class of the bytes that are left. Only runs that are long in real requests are here: names,
+ * values, paths and queries. Pure functions.
  */
 #ifndef WH_HTTP_SCAN_H
 #define WH_HTTP_SCAN_H

@@ -38,7 +38,7 @@ static void tell_connections(void *arg)
     weft_mutex_unlock(&h->lock);
 }
 
-/* Makes room for `count` workers. The counts and memory of the present workers move there. */
+/* Makes room for `count` workers. The counts and memory of the present workers move to the new array. */
 static int grow_workers(weft_http *h, unsigned count)
 {
     struct wh_worker *workers = aligned_alloc(_Alignof(struct wh_worker), count * sizeof *workers), *old = h->workers;
@@ -55,7 +55,7 @@ static int grow_workers(weft_http *h, unsigned count)
     return 0;
 }
 
-/* If several calls serve at a time, the first one decides which scheduler runs the connections. */
+/* Of several calls that serve at a time, the first one decides which scheduler runs the connections. */
 static int choose_scheduler(weft_http *h)
 {
     weft_sched *sched = h->o.on ? h->o.on : weft_sched_current();
@@ -196,7 +196,7 @@ void wh_join(weft_fiber *f)
         if (begun == 0)
             weft_shield_end();
         if (rc != 0)
-            weft_yield(); /* the time of the caller's shield is over: this fiber cannot wait any more */
+            weft_yield(); /* a shield of the caller is over, so this fiber cannot wait: it tries again and again */
     } while (rc == -ECANCELED);
 }
 
@@ -228,7 +228,7 @@ static int serve(weft_http *h, int listener, weft_time deadline)
     return rc;
 }
 
-/* Connections inherit it; a UNIX socket has none. */
+/* Sets TCP_NODELAY, which connections inherit. A UNIX socket does not have it. */
 static int set_up_listener(int listener)
 {
     int one = 1;

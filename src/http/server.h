@@ -1,8 +1,9 @@
 /*
  * http/server.h: the server: its routes, limits and workers, and the list of its connections.
  *
- * All connections of a server run on one scheduler. struct wh_worker has what a worker's connections share.
- * Only fibers of that worker touch it, and none of them moves to another worker, so it needs no lock.
+ * All connections of a server run on one scheduler. struct wh_worker has what a worker's connections share. Only fibers
+ * of that worker touch it (its counts may be read by any thread). None of them moves to another worker, so struct
+ * wh_worker needs no lock.
  */
 #ifndef WH_HTTP_SERVER_H
 #define WH_HTTP_SERVER_H
@@ -42,8 +43,9 @@ enum {
     WH_DATE_FIELD = sizeof "Date: \r\n" - 1 + WH_DATE_SIZE,
     WH_TYPE_KEPT = 48,
     /*
-     * Only one in WH_TRIES writes, and reads of a body, has a deadline, and so may let other fibers run. The read that
-     * waits for a request always has a deadline, and resets the count. So small answers never reach it.
+     * A call without a deadline never lets other fibers run. So of the writes, and reads of a body, each WH_TRIES-th
+     * one has a deadline. The read that waits for a request has a deadline too, and resets the count. So connections
+     * with small requests and answers mostly do not get that far.
      */
     WH_TRIES = 16,
 };
@@ -54,13 +56,13 @@ struct wh_worker {
     unsigned spares;
     struct wh_slab *slabs;              /* slabs that have free small buffers: input.h */
     int64_t second;                     /* the time of `date` */
-    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end, which mostly stand before the date */
+    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end; in a 200, `date` follows */
     char date[WH_DATE_FIELD];           /* the whole field */
     char type[WH_TYPE_KEPT];            /* the last content type that was checked; "": none */
-    char type_field[WH_TYPE_KEPT + 16]; /* as a field */
+    char type_field[WH_TYPE_KEPT + 16]; /* that type as a whole field */
     uint32_t type_field_size;
-    struct wh_connection *unflushed; /* connections whose handlers run while earlier answers wait: see flusher.h */
-    struct wh_connection *stuck;     /* connections like these whose clients did not take all */
+    struct wh_connection *unflushed; /* connections with answers for the flusher to send: see flusher.h */
+    struct wh_connection *stuck;     /* the same; their clients did not take all at the last try */
     weft_fiber *flusher;             /* sends the answers once a handler waits; NULL: it does not run */
     weft_fiber *flusher_to_join;     /* guarded by: the server's lock `life` */
     bool flusher_is_awake;
@@ -92,8 +94,8 @@ struct wh_owned {
  * fiber.
  *
  * Starting. Calls of weft_http_serve at the same time share the flushers and the log's writer. Under the lock `life`,
- * the first of these calls starts them and the last ends them. A call that begins meanwhile waits, and then starts them
- * again.
+ * the first of these calls starts them and the last ends them. A call that begins while the last one ends them waits
+ * for the lock, and then starts them again.
  */
 struct wh_serving {
     weft_http *h;            /* const */
@@ -101,7 +103,7 @@ struct wh_serving {
     int listener;            /* const: the caller's */
     weft_time deadline;      /* const */
     int rc;                  /* of its weft_serve. owner: its fiber until that has ended */
-    weft_fiber *fiber;       /* that runs weft_serve; NULL: before and after. guarded by: h->lock */
+    weft_fiber *fiber;       /* the fiber that runs weft_serve; NULL: before and after. guarded by: h->lock */
     atomic_bool is_stopping; /* pairs with wh_connection.phase */
 };
 
@@ -128,7 +130,7 @@ struct weft_http {
 
     weft_mutex life;           /* for the beginning and the end of serving; taken before `lock` */
     unsigned users;            /* calls that need the workers. guarded by: life */
-    weft_sched *sched;         /* that runs the connections. const while there are users */
+    weft_sched *sched;         /* runs the connections. const while there are users */
     struct wh_worker *workers; /* const while there are users; changed under both locks */
     unsigned worker_count;     /* of `workers`; at least `threads`. As `workers` */
     unsigned threads;          /* of the scheduler: workers that are used. const while there are users */
@@ -140,14 +142,14 @@ int wh_server_own(weft_http *h, void (*destroy)(void *arg), void *arg);
 /* Whether a call of weft_http_serve is under way: then routes, middleware and the log must not change. */
 bool wh_server_is_serving(weft_http *h);
 
-/* Adds and removes a connection. A stop sees it in between. */
+/* Adds and removes a connection. A stop sees all connections that were added and not removed. */
 void wh_server_add(weft_http *h, struct wh_connection *c);
 void wh_server_remove(weft_http *h, struct wh_connection *c);
 
-/* Joins a fiber that will end. It waits also if the calling fiber is cancelled. */
+/* Joins a fiber that will end. The call waits even if the calling fiber is cancelled. */
 void wh_join(weft_fiber *f);
 
-/* Takes a lock that is only held for moments. It works in a cancelled fiber too. */
+/* Takes a lock that is only held for moments, also in a cancelled fiber. */
 static inline void wh_lock(weft_mutex *m)
 {
     while (weft_mutex_lock(m, WEFT_NOW) != 0)

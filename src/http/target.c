@@ -1,5 +1,5 @@
 /*
- * http/target.c: the forms of a target, and the check of a host. The bytes of a target have been checked by the parser.
+ * http/target.c: the forms of a target, and the check of a host. parse.c has already checked the bytes of the target.
  *
  * A host is a name, an IPv4 address or an IPv6 address in brackets. Percent-encoding in a host is refused, though RFC
  * 3986 allows it: no real name has it, and a host that is decoded later would not be the host that was checked.

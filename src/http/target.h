@@ -1,6 +1,6 @@
 /*
- * http/target.h: the forms of a request's target (RFC 9112, section 3.2), and hosts. A part of the parser: pure
- * functions.
+ * http/target.h: the part of the parser for the forms of a request's target (RFC 9112, section 3.2), and for hosts.
+ * Pure functions.
  */
 #ifndef WH_HTTP_TARGET_H
 #define WH_HTTP_TARGET_H

@@ -16,8 +16,8 @@ struct wh_connection;
 /* Waits for bytes. Returns how many came, 0 at the end, or a negative errno. */
 ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_time deadline);
 
-/* Waits until a read has bytes, the end or an error. Returns a positive number, or a negative errno. It needs little
- * stack while it waits. */
+/* Waits until a read would not wait: there are bytes, the end or an error. Returns a positive number, or a negative
+ * errno. The call needs little stack while it waits. */
 int wh_wait(struct wh_connection *c, weft_time deadline);
 
 /* Writes as much as the client takes, and waits only if the client takes nothing. Returns how much, or a negative

@@ -32,13 +32,13 @@ static int say(weft_exchange *x, int status, const char *text)
     return weft_http_reply(x, status, PLAIN, text, strlen(text));
 }
 
-/* 200 and `arg`. */
+/* Answers 200 and the text `arg`. */
 static int says(weft_exchange *x, void *arg)
 {
     return say(x, 200, arg);
 }
 
-/* The body of the request. */
+/* Answers with the body of the request. */
 static int echo(weft_exchange *x, void *arg)
 {
     const char *body;
@@ -63,7 +63,7 @@ static int write_line(weft_exchange *x, const char *name, const char *between, c
     return rc != 0 ? rc : weft_http_write(x, "\n", 1);
 }
 
-/* Reads once without waiting, and answers without the body. If a 100 comes, it comes before this answer. */
+/* Reads once without waiting, and answers without the rest of the body. A 100, if the read causes one, comes first. */
 static int tries(weft_exchange *x, void *arg)
 {
     char byte;
@@ -72,7 +72,7 @@ static int tries(weft_exchange *x, void *arg)
     return say(x, 200, "tried\n");
 }
 
-/* What the handler sees of the request: method, path, query, host, version, then each field, a line each. */
+/* Answers with what a handler sees of the request, a line each: method, path, query, host, version, then each field. */
 static int show(weft_exchange *x, void *arg)
 {
     const char *name, *value, *query = weft_http_query_text(x);
@@ -91,7 +91,7 @@ static int show(weft_exchange *x, void *arg)
     return rc;
 }
 
-/* A body in parts whose length is not known before. */
+/* Answers in parts, without a length. */
 static int parts(weft_exchange *x, void *arg)
 {
     (void)arg;
@@ -103,7 +103,7 @@ static int parts(weft_exchange *x, void *arg)
     return rc != 0 ? rc : weft_http_write(x, "two\n", 4);
 }
 
-/* A body in parts whose length the handler gives. */
+/* Answers in parts, with a length. */
 static int sized(weft_exchange *x, void *arg)
 {
     (void)arg;
@@ -113,7 +113,8 @@ static int sized(weft_exchange *x, void *arg)
     return rc != 0 ? rc : weft_http_write(x, "one two\n", 8);
 }
 
-/* The status of the path, in one piece; with the query "parts" in parts; with "length" in parts of a known length. */
+/* Answers with the status that the path names. Without a query: in one piece; with "parts": in parts; with "length": in
+ * parts, with a length. */
 static int status(weft_exchange *x, void *arg)
 {
     int code = atoi(weft_http_param(x, "code"));
@@ -138,7 +139,7 @@ static int field(weft_exchange *x, void *arg)
     return say(x, 200, rc == 0 ? "0\n" : rc == -EINVAL ? "EINVAL\n" : "another\n");
 }
 
-/* The status of `arg` with a field that this status must have. */
+/* Answers with the status in `arg`, and with a field that this status must have. */
 static int demands(weft_exchange *x, void *arg)
 {
     const char *const *a = arg;
@@ -151,14 +152,14 @@ static int moved(weft_exchange *x, void *arg)
     return weft_http_redirect(x, 302, arg);
 }
 
-/* Returns the negative errno of `arg`, without an answer. */
+/* Returns the negative errno in `arg`, and does not answer. */
 static int fails(weft_exchange *x, void *arg)
 {
     (void)x;
     return *(const int *)arg;
 }
 
-/* Fails when a part of its body was sent. The query says how: "length" or nothing. */
+/* Fails after a part of its body was sent. With a query the answer has a length. */
 static int breaks(weft_exchange *x, void *arg)
 {
     (void)arg;

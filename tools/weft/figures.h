@@ -34,7 +34,7 @@ struct figures *figures_new(void);
 /** Takes the figures. Call it in a fiber. */
 void figures_take(struct figures *f, const weft_http *h);
 
-/** The part of the time between two figures in which a worker has used its CPU, from 0 to 1. */
+/** The CPU time of a worker between two figures, as a part of the time between them: from 0 to 1. */
 double figures_load(const struct figures *before, const struct figures *now, size_t worker);
 
 /** The change per second of a count that is `before` in `f` and `now` in `g`. */

@@ -17,12 +17,12 @@ struct history {
     unsigned char *points;
 };
 
-/** Returns false without memory. */
+/** Makes an empty history. Returns false if there is no memory. */
 bool history_init(struct history *h, size_t workers);
 
 void history_destroy(struct history *h);
 
-/** Adds what has changed between two figures. The oldest point goes. */
+/** Adds a point: what has changed between two figures. If the history is full, its oldest point goes. */
 void history_add(struct history *h, const struct figures *before, const struct figures *now);
 
 /** All points as a JSON array, oldest first. Free it by free(3); NULL: no memory. */

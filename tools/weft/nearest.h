@@ -8,8 +8,8 @@
 
 /**
  * The word of `known` that differs least from the first `length` bytes of `word`. A letter that is missing, extra,
- * wrong or swapped with its neighbour is one difference. NULL if the best word has more than about a third of `length`
- * differences.
+ * wrong or swapped with its neighbour is one difference. NULL if even that word has more differences than about a third
+ * of `length`.
  */
 const char *nearest(const char *word, size_t length, const char *const known[], size_t count);
 

@@ -63,7 +63,7 @@ void options_help(FILE *to)
           to);
 }
 
-/* The first line of a help text stands beside the option, further lines below the first one. */
+/* Prints an option with its help. Further lines of the help stand below the first one. */
 static void print_option(FILE *to, const struct option *option)
 {
     char left[32];
@@ -229,7 +229,7 @@ static bool unknown_command(const char *word)
     return false;
 }
 
-/* True if nothing follows the command. */
+/* Sets the command. True if nothing follows it; else says what is wrong. */
 static bool alone(enum command command, struct options *options, char **argv)
 {
     options->command = command;

@@ -30,8 +30,8 @@ static void write_hex(const char *addr, char hex[ADDRESS_ROOM])
                  v6.s6_addr32[3]);
 }
 
-/* Whether two sockets cannot have the same port, because one of them has all addresses, or both have the same address.
- * In the table of IPv6, an IPv4 address has more digits in front. */
+/* Whether two listeners conflict over a port: one of them has all addresses, or both have the same address. In the
+ * table of IPv6, an IPv4 address has more digits in front. */
 static bool overlaps(const char *listed, const char *wanted)
 {
     size_t listed_length = strlen(listed), length = strlen(wanted);

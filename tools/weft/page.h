@@ -1,8 +1,8 @@
 /*
  * page.h: the live page, status.html, which lies in the program (page.S).
  *
- * Its elements <script> and <style> have a placeholder. Each answer has a new nonce in its place, which the answer's
- * Content-Security-Policy names.
+ * Its elements <script> and <style> have a placeholder. Each answer has a new nonce in place of the placeholder, and
+ * names the nonce in its Content-Security-Policy.
  */
 #ifndef TOOL_PAGE_H
 #define TOOL_PAGE_H

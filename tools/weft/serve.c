@@ -95,7 +95,7 @@ static void explain_log(const char *name, int error)
     else if (error == ENOENT)
         say("cannot write the log %s: there is no such folder", name);
     else if (error == EACCES || error == EPERM)
-        say("cannot write the log %s: this user may not", name);
+        say("cannot write the log %s: this user may not write to it", name);
     else
         say("cannot write the log %s: %s", name, strerror(error));
 }
@@ -137,7 +137,7 @@ static bool make_server(struct serving *s)
 
 /* ---- the driver ---- */
 
-/* The library would fall back to epoll, but --io uring must not. So this asks the kernel first. */
+/* The library falls back to epoll, but --io uring must not. So this function asks the kernel first. */
 static bool may_have_driver(const struct options *o)
 {
     struct io_uring_params params = {0};
@@ -152,7 +152,8 @@ static bool may_have_driver(const struct options *o)
     return false;
 }
 
-/* Whether the scheduler uses io_uring. It may need more of io_uring than the kernel has, or be built without it. */
+/* Whether the scheduler uses io_uring, if --io asks for it. The library may need more of io_uring than the kernel has,
+ * or be built without it. */
 static bool has_driver(const struct serving *s)
 {
     if (s->options->io != WEFT_IO_URING || strcmp(weft_io_backend(), "io_uring") == 0)
@@ -197,7 +198,8 @@ static void close_listener(struct serving *s)
     s->listener = -1;
 }
 
-/* Waits for a signal. False: serving has ended. If waiting fails, it ends the serving itself, because no signal could. */
+/* Waits for a signal. False: serving has ended. If the wait fails, no signal could end the server, so this call
+ * does. */
 static bool wait_signal(struct serving *s)
 {
     int rc = weft_wait_signal(&s->signals, NULL, WEFT_FOREVER);
@@ -227,7 +229,7 @@ static void *obey(void *arg)
 static void serve_until_signal(struct serving *s)
 {
     weft_fiber *obeying;
-    int listener = s->listener; /* obey may change that field */
+    int listener = s->listener; /* obey may change the field */
     print_start(s);
     int rc = weft_go_with(&obeying, NULL, obey, s);
     if (rc == 0) {

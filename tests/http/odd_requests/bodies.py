@@ -8,8 +8,8 @@ group("Lengths")
 odd("no length", post())
 odd("length 0", post("Content-Length: 0"))
 odd("two equal lengths", post("Content-Length: 2", "Content-Length: 2", body=b"hi"),
-    why="Equal lengths may count as one; weft and nginx refuse them, because they show that somebody has joined "
-        "messages.")
+    why="Equal lengths may count as one, as in Go; weft and nginx refuse the request, because two lengths show that "
+        "somebody has joined messages.")
 odd("two lengths", post("Content-Length: 2", "Content-Length: 3", body=b"hi!"))
 odd("two equal lengths in one field", post("Content-Length: 2, 2", body=b"hi"))
 odd("two lengths in one field", post("Content-Length: 2, 3", body=b"hi!"))

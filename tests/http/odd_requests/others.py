@@ -29,7 +29,8 @@ odd("CONNECT to a host and port", line("CONNECT a:80 HTTP/1.1"),
     why="weft makes no tunnels and says 501, then closes, because what follows may be meant for the tunnel; nginx "
         "says 400, and Go looks for a handler.")
 odd("CONNECT to a path", line("CONNECT / HTTP/1.1"),
-    why="CONNECT takes a host and a port, so this target is malformed; the others have a rule for the path.")
+    why="CONNECT takes a host and a port, so this target is malformed; the others say 405, as to any method that the "
+        "path does not have.")
 odd("CONNECT without a port", line("CONNECT a HTTP/1.1"),
     why="CONNECT must name a port; Go does not check that.")
 odd("OPTIONS of a path", line("OPTIONS / HTTP/1.1"),
@@ -121,7 +122,7 @@ odd("a header of the PROXY protocol", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n" 
 odd("the same, version 2", b"\r\n\r\n\0\r\nQUIT\n \x00\x00\x00" + get())
 odd("a thousand zero bytes", b"\0" * 1000)
 odd("a thousand letters", b"A" * 1000, cut=True,
-    why="weft knows no method of more than 32 letters, so it does not wait for the rest; Go refuses the end, and "
-        "nginx closes.")
+    why="weft knows no method of more than 32 letters, so it does not wait for the rest; Go answers the cut request "
+        "with 400, and nginx closes.")
 odd("UTF-16", "GET / HTTP/1.1\r\nHost: a\r\n\r\n".encode("utf-16"))
 odd("UTF-8 with a byte order mark", b"\xef\xbb\xbf" + get())

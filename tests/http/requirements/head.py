@@ -239,7 +239,8 @@ def a_target_may_be_as_long_as_a_location(s):
 
 
 @row("9110 3.3", "MUST NOT",
-     "The server does not assume that all requests of a connection come from one user: nothing of a request stays for the next.")
+     "The server does not assume that all requests of a connection come from one user: it keeps nothing of a request "
+     "for the next one.")
 def nothing_of_a_request_stays_for_the_next(s):
     with Connection(s.port) as c:
         c.send(request("GET", "/show?q", "Authorization: x", "Cookie: a=b", host="b"), request("GET", "/show", host="a"))

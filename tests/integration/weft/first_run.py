@@ -62,7 +62,7 @@ def it_shows_what_the_load_takes_and_ends():
     status, out, err = show()
     assert status == 0 and err == "", (status, out, err)
     check_shown(out)
-    assert "There is no terminal, so it ends here." in out and not is_served(port_of(out))
+    assert "There is no terminal, so the server ends here." in out and not is_served(port_of(out))
 
 
 @case

@@ -155,7 +155,7 @@ static int refuses(weft_exchange *x, void *arg)
     return -EACCES;
 }
 
-TEST(what_middleware_refuses_is_logged_too_wherever_the_log_was_added)
+TEST(requests_that_middleware_refuses_are_logged_whether_log_or_middleware_was_added_first)
 {
     for (int is_first = 0; is_first < 2; is_first++) {
         struct served s;
@@ -176,7 +176,7 @@ TEST(what_middleware_refuses_is_logged_too_wherever_the_log_was_added)
     }
 }
 
-TEST(a_request_that_is_too_long_for_a_line_is_cut)
+TEST(the_line_of_a_long_request_is_cut)
 {
     enum { LONG = 5000 };
     struct served s;
@@ -213,7 +213,7 @@ static void *asks_often(void *arg)
     return NULL;
 }
 
-TEST(the_log_of_requests_at_a_time_has_whole_lines)
+TEST(requests_at_the_same_time_get_whole_lines)
 {
     struct served s;
     pthread_t threads[CLIENTS];
@@ -268,7 +268,7 @@ static void count_lines(char *text, unsigned *lines, unsigned *dropped)
     }
 }
 
-TEST(to_a_pipe_that_is_slow_lines_are_dropped_and_counted_and_no_request_waits)
+TEST(a_slow_pipe_loses_lines_which_are_counted_and_delays_no_request)
 {
     enum { MANY = 600, LONG = 1900 };
     int ends[2];
@@ -300,7 +300,7 @@ TEST(to_a_pipe_that_is_slow_lines_are_dropped_and_counted_and_no_request_waits)
     close(ends[0]);
 }
 
-TEST(a_pipe_without_a_reader_keeps_no_request_from_its_answer)
+TEST(requests_are_answered_though_the_pipe_of_the_log_has_no_reader)
 {
     int ends[2];
     struct served s;
@@ -335,7 +335,7 @@ TEST(a_log_is_added_once_and_before_serving)
 }
 
 TESTS(access_log, each_request_has_its_line_whatever_its_answer, lines_are_written_while_the_server_serves,
-      what_middleware_refuses_is_logged_too_wherever_the_log_was_added, a_request_that_is_too_long_for_a_line_is_cut,
-      the_log_of_requests_at_a_time_has_whole_lines,
-      to_a_pipe_that_is_slow_lines_are_dropped_and_counted_and_no_request_waits,
-      a_pipe_without_a_reader_keeps_no_request_from_its_answer, a_log_is_added_once_and_before_serving)
+      requests_that_middleware_refuses_are_logged_whether_log_or_middleware_was_added_first,
+      the_line_of_a_long_request_is_cut, requests_at_the_same_time_get_whole_lines,
+      a_slow_pipe_loses_lines_which_are_counted_and_delays_no_request,
+      requests_are_answered_though_the_pipe_of_the_log_has_no_reader, a_log_is_added_once_and_before_serving)

@@ -164,7 +164,7 @@ static void check_length(const struct answer *a)
     check_value(a, "Content-Length", "6");
 }
 
-TEST(content_length_is_a_number_and_comes_once)
+TEST(content_length_must_be_a_number_and_can_be_added_once)
 {
     check_added(add_lengths, check_length);
 }
@@ -222,5 +222,5 @@ TEST(an_answer_has_date_and_the_server_field_once)
 
 TESTS(add_header, added_fields_arrive_as_they_are, values_with_line_ends_and_control_characters_are_refused,
       names_that_are_no_tokens_are_refused, names_that_the_server_writes_are_refused,
-      content_length_is_a_number_and_comes_once, fields_may_be_larger_than_the_output,
+      content_length_must_be_a_number_and_can_be_added_once, fields_may_be_larger_than_the_output,
       an_answer_has_date_and_the_server_field_once)

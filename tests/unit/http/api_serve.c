@@ -293,7 +293,7 @@ static void wait_line(int fd)
 }
 
 /* The end of the first call waits for its log. */
-TEST(a_call_that_begins_while_the_last_one_ends_has_all_that_it_needs)
+TEST(a_call_that_begins_while_the_last_one_waits_for_its_log_has_a_log_too)
 {
     struct served s;
     int ends[2];
@@ -376,5 +376,5 @@ TESTS(api_serve, serving_says_why_it_fails_and_can_be_tried_again, a_plain_threa
       one_scheduler_after_another_may_serve, a_scheduler_that_has_stopped_is_eshutdown,
       a_fiber_that_was_cancelled_does_not_serve, a_cancelled_call_ends_and_the_server_serves_again,
       a_handler_may_stop_the_server_and_its_answer_still_comes, several_listeners_are_served_and_end_together,
-      a_call_that_begins_while_the_last_one_ends_has_all_that_it_needs,
+      a_call_that_begins_while_the_last_one_waits_for_its_log_has_a_log_too,
       figures_are_written_up_to_the_size_that_the_caller_knows, figures_count_what_has_happened)

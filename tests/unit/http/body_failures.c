@@ -213,7 +213,7 @@ TEST(a_client_that_resets_inside_a_body_ends_the_read)
     served_end(&s);
 }
 
-TEST(a_read_that_only_tries_fails_no_body)
+TEST(a_read_with_weft_now_that_finds_nothing_is_no_failure)
 {
     struct served s;
     struct client c;
@@ -228,7 +228,7 @@ TEST(a_read_that_only_tries_fails_no_body)
     served_end(&s);
 }
 
-TEST(a_read_whose_deadline_passes_is_408_and_the_last_one)
+TEST(a_read_whose_deadline_passes_gives_408_and_ends_the_connection)
 {
     struct served s;
     struct client c;
@@ -244,5 +244,5 @@ TEST(a_read_whose_deadline_passes_is_408_and_the_last_one)
 
 TESTS(body_failures, a_body_longer_than_allowed_is_413, allow_body_sets_another_limit_for_one_request,
       malformed_chunks_are_400, a_client_that_ends_inside_a_body_gives_econnreset,
-      a_client_that_resets_inside_a_body_ends_the_read, a_read_that_only_tries_fails_no_body,
-      a_read_whose_deadline_passes_is_408_and_the_last_one)
+      a_client_that_resets_inside_a_body_ends_the_read, a_read_with_weft_now_that_finds_nothing_is_no_failure,
+      a_read_whose_deadline_passes_gives_408_and_ends_the_connection)

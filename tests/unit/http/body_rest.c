@@ -1,6 +1,6 @@
 /*
- * What of a body its handler has not read: it is drained up to drain_bytes, and the connection is kept. Above that the
- * connection ends after the answer, in a way that lets the client read the answer.
+ * The part of a body that its handler has not read is drained up to drain_bytes, and the connection is kept. If more is
+ * left, the connection ends after the answer, in a way that lets the client read the answer.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -99,7 +99,7 @@ static void check_rest(struct served *s, size_t reads, size_t size, bool is_chun
     client_close(&c);
 }
 
-TEST(what_is_left_of_a_body_is_drained_up_to_drain_bytes)
+TEST(the_rest_of_a_body_is_drained_up_to_drain_bytes)
 {
     struct served s;
     begin(&s);
@@ -131,7 +131,7 @@ TEST(the_answer_to_a_body_that_is_too_long_to_drain_says_close)
     served_end(&s);
 }
 
-TEST(what_a_failing_handler_has_not_read_is_drained_too)
+TEST(the_rest_of_a_body_is_drained_if_the_handler_fails_too)
 {
     struct served s;
     struct client c;
@@ -147,7 +147,7 @@ TEST(what_a_failing_handler_has_not_read_is_drained_too)
     served_end(&s);
 }
 
-TEST(a_malformed_rest_ends_the_connection_behind_the_answer)
+TEST(if_the_rest_of_a_body_is_malformed_the_connection_ends_after_the_answer)
 {
     struct served s;
     struct client c;
@@ -236,7 +236,8 @@ TEST(a_client_can_read_its_answer_though_it_still_sends_megabytes)
     served_end(&s);
 }
 
-TESTS(body_rest, what_is_left_of_a_body_is_drained_up_to_drain_bytes,
-      the_answer_to_a_body_that_is_too_long_to_drain_says_close, what_a_failing_handler_has_not_read_is_drained_too,
-      a_malformed_rest_ends_the_connection_behind_the_answer, an_answer_does_not_wait_for_the_body_to_be_drained,
-      a_handler_may_read_after_its_answer_has_begun, a_client_can_read_its_answer_though_it_still_sends_megabytes)
+TESTS(body_rest, the_rest_of_a_body_is_drained_up_to_drain_bytes,
+      the_answer_to_a_body_that_is_too_long_to_drain_says_close, the_rest_of_a_body_is_drained_if_the_handler_fails_too,
+      if_the_rest_of_a_body_is_malformed_the_connection_ends_after_the_answer,
+      an_answer_does_not_wait_for_the_body_to_be_drained, a_handler_may_read_after_its_answer_has_begun,
+      a_client_can_read_its_answer_though_it_still_sends_megabytes)

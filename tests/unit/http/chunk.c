@@ -124,7 +124,7 @@ TEST(chunks_are_data_without_the_frame)
     CHECK_ROWS(rows);
 }
 
-TEST(bytes_behind_the_body_are_not_looked_at)
+TEST(bytes_behind_the_body_are_not_read)
 {
     static const char text[] = "1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\n";
     CHECK(decode(text, sizeof text - 1));
@@ -321,7 +321,7 @@ TEST(a_trailer_is_limited)
     }
 }
 
-TEST(without_room_nothing_is_taken)
+TEST(without_room_no_data_is_taken)
 {
     struct wh_chunks c = {0};
     const char *data = NULL;
@@ -334,8 +334,8 @@ TEST(without_room_nothing_is_taken)
     CHECK_INT(*data, ==, 'y');
 }
 
-TESTS(http_chunk, chunks_are_data_without_the_frame, bytes_behind_the_body_are_not_looked_at,
+TESTS(http_chunk, chunks_are_data_without_the_frame, bytes_behind_the_body_are_not_read,
       a_body_that_is_not_complete_needs_more, sizes_are_hex_digits_and_nothing_else, sizes_are_limited,
       lines_end_with_cr_lf_alone, extensions_follow_the_grammar, a_size_line_is_limited,
       extensions_of_a_body_are_limited, trailer_fields_are_checked_and_thrown_away, a_trailer_is_limited,
-      without_room_nothing_is_taken)
+      without_room_no_data_is_taken)

@@ -224,7 +224,7 @@ static int hogs_until_the_end(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, NULL, "hog", 3);
 }
 
-TEST(a_request_that_came_before_the_end_is_answered_though_its_fiber_begins_after)
+TEST(a_request_that_came_before_the_end_is_answered_though_its_fiber_begins_later)
 {
     static const struct served_route its_routes[] = {
         {"GET /", says_hello, NULL}, {"GET /hog", hogs_until_the_end, NULL}, {0}};
@@ -267,4 +267,4 @@ TEST(a_request_that_came_before_the_end_is_answered_though_its_fiber_begins_afte
 TESTS(crowd, clients_that_send_byte_by_byte_are_ended_and_others_are_served,
       clients_that_never_read_are_ended_and_cost_little, idle_connections_give_back_their_memory,
       serving_ends_while_clients_come_in_a_loop,
-      a_request_that_came_before_the_end_is_answered_though_its_fiber_begins_after)
+      a_request_that_came_before_the_end_is_answered_though_its_fiber_begins_later)

@@ -145,7 +145,7 @@ static void check_scopes(const weft_http_opts *opts)
     end(&s, &c);
 }
 
-TEST(children_are_cancelled_and_joined_behind_their_handler)
+TEST(children_are_cancelled_and_joined_after_their_handler_has_returned)
 {
     check_scopes(NULL);
 }
@@ -246,6 +246,7 @@ TEST(memory_of_an_exchange_lives_until_its_middleware_has_returned)
     end(&s, &c);
 }
 
-TESTS(exchange, children_are_cancelled_and_joined_behind_their_handler, a_handler_on_a_shared_stack_has_a_scope_too,
-      a_client_that_is_gone_cancels_the_children_too, children_end_before_the_rest_of_the_body_is_drained,
-      an_answer_does_not_wait_for_children_that_end_late, memory_of_an_exchange_lives_until_its_middleware_has_returned)
+TESTS(exchange, children_are_cancelled_and_joined_after_their_handler_has_returned,
+      a_handler_on_a_shared_stack_has_a_scope_too, a_client_that_is_gone_cancels_the_children_too,
+      children_end_before_the_rest_of_the_body_is_drained, an_answer_does_not_wait_for_children_that_end_late,
+      memory_of_an_exchange_lives_until_its_middleware_has_returned)

@@ -96,7 +96,7 @@ TEST(the_first_read_says_100)
     end(&s, &c);
 }
 
-/* Before the read there is nothing that the client could have got: the answer before it is all that comes. */
+/* Until the handler reads, the client gets nothing but the answer to its earlier request. */
 TEST(nothing_says_100_before_the_first_read)
 {
     struct served s;

@@ -114,7 +114,7 @@ static void *asks_for_all(void *arg)
 }
 
 /* In each way the helpers work for fibers whose stacks others use meanwhile. */
-TEST(files_come_from_shared_stacks_whole)
+TEST(handlers_on_shared_stacks_send_files_whole)
 {
     for (int way = 0; way < SITE_WAYS; way++) {
         struct site site;
@@ -167,7 +167,7 @@ static void check_complete(struct client *c)
     client_close(c);
 }
 
-TEST(a_file_that_is_removed_or_replaced_meanwhile_comes_whole)
+TEST(a_file_that_is_removed_or_replaced_meanwhile_is_sent_whole)
 {
     struct site site;
     struct client c;
@@ -184,7 +184,7 @@ TEST(a_file_that_is_removed_or_replaced_meanwhile_comes_whole)
     site_end(&site);
 }
 
-TEST(of_a_file_that_grows_meanwhile_comes_what_was_announced)
+TEST(a_file_that_grows_meanwhile_is_sent_with_the_length_that_was_announced)
 {
     struct site site;
     struct client c;
@@ -259,7 +259,7 @@ TEST(a_small_file_that_changes_all_the_time_is_consistent_or_503)
 }
 
 TESTS(files_change, files_of_all_sizes_come_whole_and_in_parts, a_sparse_file_above_2_gib_has_ranges_at_its_end,
-      files_come_from_shared_stacks_whole, a_file_that_is_removed_or_replaced_meanwhile_comes_whole,
-      of_a_file_that_grows_meanwhile_comes_what_was_announced,
+      handlers_on_shared_stacks_send_files_whole, a_file_that_is_removed_or_replaced_meanwhile_is_sent_whole,
+      a_file_that_grows_meanwhile_is_sent_with_the_length_that_was_announced,
       a_file_that_shrinks_meanwhile_is_cut_and_others_are_served,
       a_small_file_that_changes_all_the_time_is_consistent_or_503)

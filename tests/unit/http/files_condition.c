@@ -206,7 +206,7 @@ TEST(malformed_dates_are_ignored)
     CHECK_INT(STATUS(.if_unmodified_since = ""), ==, 200);
 }
 
-TEST(without_a_date_of_the_file_conditions_on_dates_are_ignored)
+TEST(conditions_on_dates_are_ignored_if_the_file_has_no_date)
 {
     struct wh_representation r = file;
     struct wh_part part;
@@ -232,7 +232,7 @@ TEST(if_range_takes_a_strong_tag_or_the_exact_date)
     }
 }
 
-TEST(the_date_of_a_file_that_was_modified_just_now_is_no_strong_validator)
+TEST(the_date_of_a_file_that_was_modified_just_now_does_not_satisfy_if_range)
 {
     struct wh_conditions c = {.range = "bytes=0-1", .if_range = MODIFIED_TEXT};
     struct wh_part part;
@@ -243,7 +243,7 @@ TEST(the_date_of_a_file_that_was_modified_just_now_is_no_strong_validator)
 
 /* ---- codings ---- */
 
-TEST(gzip_is_taken_where_the_client_takes_it)
+TEST(gzip_is_sent_to_clients_that_accept_it)
 {
     static const char *const values[] = {
         "gzip",
@@ -270,7 +270,7 @@ TEST(gzip_is_taken_where_the_client_takes_it)
             test_failed(__FILE__, __LINE__, "%s", values[i]);
 }
 
-TEST(gzip_is_not_taken_elsewhere)
+TEST(gzip_is_not_sent_to_other_clients)
 {
     static const char *const values[] = {
         "",
@@ -311,6 +311,6 @@ TESTS(files_condition, a_single_range_is_read, a_range_beyond_the_end_is_clipped
       without_conditions_the_whole_file_is_sent, if_match_and_if_unmodified_since_fail_with_412,
       if_none_match_and_if_modified_since_end_with_304, conditions_on_entity_tags_win_over_those_on_dates,
       a_412_comes_before_a_304_and_both_before_a_range, malformed_dates_are_ignored,
-      without_a_date_of_the_file_conditions_on_dates_are_ignored, if_range_takes_a_strong_tag_or_the_exact_date,
-      the_date_of_a_file_that_was_modified_just_now_is_no_strong_validator, gzip_is_taken_where_the_client_takes_it,
-      gzip_is_not_taken_elsewhere)
+      conditions_on_dates_are_ignored_if_the_file_has_no_date, if_range_takes_a_strong_tag_or_the_exact_date,
+      the_date_of_a_file_that_was_modified_just_now_does_not_satisfy_if_range, gzip_is_sent_to_clients_that_accept_it,
+      gzip_is_not_sent_to_other_clients)

@@ -194,7 +194,7 @@ TEST(conditions_count_in_the_order_of_rfc_9110)
     char etag[80];
     site_begin(&site, make_file, NULL, 0);
     read_etag(&site, "", etag);
-    /* If-Match makes If-Unmodified-Since count for nothing, and If-None-Match If-Modified-Since. */
+    /* If-Match overrules If-Unmodified-Since, and If-None-Match overrules If-Modified-Since. */
     TAGGED("If-Match: %s\r\nIf-Unmodified-Since: " BEFORE, 200);
     TAGGED("If-Unmodified-Since: " AFTER "\r\nIf-Match: \"a\"", 412);
     TAGGED("If-None-Match: \"a\"\r\nIf-Modified-Since: " AFTER, 200);

@@ -63,7 +63,7 @@ static const struct hostile {
     {"/..\\secret", 400},
     {"/\xc0\xae\xc0\xae/secret", 400},
     {"/file#/../secret", 400},
-    /* What is decoded once only, and then is an ordinary name. */
+    /* Names that are ordinary after they were decoded once. */
     {"/%252e%252e/secret", 404},
     {"/%252e%252e%252fsecret", 404},
     {"/%25252e%25252e/secret", 404},
@@ -91,7 +91,7 @@ static const struct hostile {
     {"/a//", 404},
     {"http://a//etc/passwd", 404},
     {"/proc/self/root/etc/passwd", 404},
-    /* What other systems forgive. */
+    /* Paths that other systems would accept. */
     {"/...", 404},
     {"/.../secret", 404},
     {"/....//secret", 404},

@@ -243,7 +243,7 @@ static void follows_none(struct wh_folder *f, struct ground *g)
     IS_FOLDER(f, "a");
 }
 
-TEST(no_link_is_followed_where_none_is_to_be)
+TEST(with_no_links_no_link_is_followed)
 {
     in_each_way(WEFT_FILES_NO_LINKS, make_links, follows_none);
 }
@@ -265,7 +265,7 @@ static void follows_all(struct wh_folder *f, struct ground *g)
     FAILS(f, "a/../file", ENOENT);
 }
 
-TEST(all_links_are_followed_where_all_are_to_be_but_paths_stay_plain)
+TEST(with_all_links_every_link_is_followed_but_paths_must_be_plain)
 {
     in_each_way(WEFT_FILES_ALL_LINKS, make_links, follows_all);
 }
@@ -350,7 +350,7 @@ static void opens_what_it_may(struct wh_folder *f, struct ground *g)
     FAILS(f, "searchable", EACCES);
 }
 
-TEST(what_may_not_be_read_is_eacces)
+TEST(a_file_that_this_user_may_not_read_is_eacces)
 {
     if (geteuid() != 0)
         SKIP("it takes root to become another user");
@@ -564,7 +564,7 @@ static void opens_in_sandbox(void *arg)
     wh_folder_destroy(&f);
 }
 
-TEST(where_openat2_is_refused_early_or_late_the_walk_is_by_hand)
+TEST(if_openat2_is_refused_early_or_late_the_walk_is_by_hand)
 {
     bool emulated = TEST_EMULATED;
     if (emulated)
@@ -597,7 +597,7 @@ static void opens_without_memory(struct wh_folder *f, struct ground *g)
         CHECK_INT(close(fd), ==, 0);
 }
 
-TEST(without_memory_it_opens_or_says_so)
+TEST(without_memory_an_open_succeeds_or_returns_enomem)
 {
     in_each_way(WEFT_FILES_LINKS_BENEATH, make_plain, opens_without_memory);
 }
@@ -627,7 +627,7 @@ static void *opens_in_a_fiber(void *arg)
     return NULL;
 }
 
-TEST(a_fiber_opens_what_is_cached_itself_and_leaves_the_rest_to_a_helper)
+TEST(a_fiber_opens_cached_files_itself_and_others_through_a_helper)
 {
     struct ground g;
     ground_begin(&g);
@@ -637,10 +637,10 @@ TEST(a_fiber_opens_what_is_cached_itself_and_leaves_the_rest_to_a_helper)
 }
 
 TESTS(files_folder, files_and_folders_are_opened, init_says_why_it_fails, links_that_stay_beneath_are_followed,
-      links_that_leave_and_absolute_ones_and_loops_are_refused, no_link_is_followed_where_none_is_to_be,
-      all_links_are_followed_where_all_are_to_be_but_paths_stay_plain, forty_links_are_followed_and_no_more,
-      fifos_sockets_and_devices_are_not_found_and_do_not_block, what_may_not_be_read_is_eacces,
+      links_that_leave_and_absolute_ones_and_loops_are_refused, with_no_links_no_link_is_followed,
+      with_all_links_every_link_is_followed_but_paths_must_be_plain, forty_links_are_followed_and_no_more,
+      fifos_sockets_and_devices_are_not_found_and_do_not_block, a_file_that_this_user_may_not_read_is_eacces,
       long_names_and_deep_paths_are_opened_up_to_the_limits_of_the_system,
       a_file_swapped_with_a_link_leads_nowhere_else, a_folder_swapped_with_a_link_leads_nowhere_else,
-      a_folder_moved_out_meanwhile_does_not_lead_out, where_openat2_is_refused_early_or_late_the_walk_is_by_hand,
-      without_memory_it_opens_or_says_so, a_fiber_opens_what_is_cached_itself_and_leaves_the_rest_to_a_helper)
+      a_folder_moved_out_meanwhile_does_not_lead_out, if_openat2_is_refused_early_or_late_the_walk_is_by_hand,
+      without_memory_an_open_succeeds_or_returns_enomem, a_fiber_opens_cached_files_itself_and_others_through_a_helper)

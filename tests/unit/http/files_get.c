@@ -297,7 +297,7 @@ static void check_unreadable(void *arg)
     (void)arg;
     if (geteuid() == 0 && (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0))
         test_failed(__FILE__, __LINE__, "%s", strerror(errno));
-    prctl(PR_SET_DUMPABLE, 1); /* another user's /proc/self is not to be had otherwise */
+    prctl(PR_SET_DUMPABLE, 1); /* else this process, as another user, could not open its own /proc/self */
     site_begin(&site, make_plain, NULL, 0);
     CHECK_INT(fchmodat(site.g.fd, "file.txt", 0, 0), ==, 0);
     CHECK_INT(fchmodat(site.g.fd, "a", 0, 0), ==, 0);
@@ -309,7 +309,7 @@ static void check_unreadable(void *arg)
 }
 
 /* Root may read everything: a child becomes another user. */
-TEST(what_may_not_be_read_is_403)
+TEST(a_file_that_this_user_may_not_read_is_403)
 {
     CHECK_CHILD(check_unreadable, NULL, 0, NULL);
 }
@@ -337,7 +337,7 @@ static rlim_t lowest_descriptor(void)
     return (rlim_t)fd;
 }
 
-TEST(without_descriptors_a_file_is_503_and_later_served)
+TEST(without_descriptors_a_file_is_503_and_is_served_later)
 {
     for (int way = 0; way < SITE_WAYS; way++) {
         struct site site;
@@ -361,11 +361,11 @@ TEST(without_descriptors_a_file_is_503_and_later_served)
 }
 
 /* The first test forks: ThreadSanitizer lets no child of a program with threads have threads. */
-TESTS(files_get, what_may_not_be_read_is_403, a_file_has_its_type_length_and_validators,
+TESTS(files_get, a_file_that_this_user_may_not_read_is_403, a_file_has_its_type_length_and_validators,
       an_empty_file_is_an_empty_answer, head_has_the_fields_of_get_and_no_body,
       a_connection_is_kept_over_heads_and_files_of_all_sizes, other_methods_are_405_with_allow,
       max_age_becomes_cache_control, a_folder_answers_with_its_index, the_index_may_have_another_name,
       a_folder_without_its_slash_redirects_on_this_host, a_redirect_never_leads_to_another_host,
       hidden_files_are_404_unless_asked_for, fifos_sockets_and_devices_are_404_and_do_not_block,
       a_folder_that_is_removed_meanwhile_has_no_files, folders_have_prefixes_of_their_own_and_routes_go_first,
-      without_descriptors_a_file_is_503_and_later_served)
+      without_descriptors_a_file_is_503_and_is_served_later)

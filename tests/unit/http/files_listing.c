@@ -59,7 +59,7 @@ static void check_links(const struct site *site, const char *target, const char 
 }
 #define LISTS(target, links) check_links(&site, target, links, __LINE__)
 
-TEST(without_the_option_a_folder_is_404)
+TEST(without_the_option_list_a_folder_is_404)
 {
     struct site site;
     site_begin(&site, make_tree, NULL, 0);
@@ -205,7 +205,7 @@ TEST(the_path_of_a_hostile_folder_is_escaped_too)
 
 /* ---- large folders, little memory ---- */
 
-TEST(of_a_huge_folder_a_part_is_listed_and_the_page_says_so)
+TEST(only_a_part_of_a_huge_folder_is_listed_and_the_page_says_so)
 {
     enum { MOST = 10000 };
     struct site site;
@@ -310,9 +310,9 @@ TEST(long_listings_that_nobody_reads_are_bounded)
     wh_listed_most = most;
 }
 
-TESTS(files_listing, long_listings_that_nobody_reads_are_bounded, without_the_option_a_folder_is_404,
+TESTS(files_listing, long_listings_that_nobody_reads_are_bounded, without_the_option_list_a_folder_is_404,
       a_listing_has_folders_first_then_files_by_name_and_nothing_that_is_not_served,
       hidden_names_and_links_are_listed_as_the_options_say,
       a_listing_says_sizes_and_dates_and_is_a_page_without_scripts, hostile_names_are_escaped_as_text_and_as_links,
-      the_path_of_a_hostile_folder_is_escaped_too, of_a_huge_folder_a_part_is_listed_and_the_page_says_so,
+      the_path_of_a_hostile_folder_is_escaped_too, only_a_part_of_a_huge_folder_is_listed_and_the_page_says_so,
       without_memory_a_listing_is_503)

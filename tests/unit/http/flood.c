@@ -135,11 +135,11 @@ static void enter_addresses(const void *arg, size_t size)
     wh_addresses_free(all);
 }
 
-TEST(addresses_do_not_share_a_list_by_the_choice_of_clients)
+TEST(clients_cannot_choose_addresses_that_share_a_list)
 {
     for (unsigned shift = 0; shift <= 16; shift += 8)
         check_linear("addresses", enter_addresses, &shift);
 }
 
 TESTS(flood, a_head_that_comes_byte_by_byte_costs_what_its_bytes_cost, chunks_of_one_byte_cost_what_their_bytes_cost,
-      addresses_do_not_share_a_list_by_the_choice_of_clients)
+      clients_cannot_choose_addresses_that_share_a_list)

@@ -79,7 +79,7 @@ TEST(an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it)
     served_end(&s);
 }
 
-/* A number that does not fit counted as less than the largest ones that do. */
+/* A last byte that did not fit 64 bits counted as less than the largest numbers that fit. */
 TEST(a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
 {
     struct wh_part part;
@@ -92,7 +92,7 @@ TEST(a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)
 }
 
 /* The client has asked for the close, and sends more all the same: a reset would take what it has not read yet. */
-TEST(bytes_behind_the_last_request_do_not_cut_its_large_answer)
+TEST(bytes_behind_the_last_request_do_not_cut_a_large_answer_to_it)
 {
     static const char *const lasts[] = {"GET /large HTTP/1.0\r\nHost: a\r\n\r\n",
                                         "GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"};
@@ -115,7 +115,7 @@ TEST(bytes_behind_the_last_request_do_not_cut_its_large_answer)
     served_end(&s);
 }
 
-TESTS(found, bytes_behind_the_last_request_do_not_cut_its_large_answer,
+TESTS(found, bytes_behind_the_last_request_do_not_cut_a_large_answer_to_it,
       an_answer_that_is_cut_takes_no_earlier_answer_of_its_batch_with_it,
       an_http_1_0_answer_that_is_cut_takes_no_earlier_answer_with_it,
       a_range_whose_last_byte_does_not_fit_64_bits_is_not_backwards)

@@ -94,7 +94,7 @@ static void begin_with(struct served *s, weft_handler *first, void *arg, weft_ha
     served_start(s, 1);
 }
 
-TEST(middleware_runs_in_the_order_of_its_adding_around_the_handler)
+TEST(middleware_runs_around_the_handler_in_the_order_in_which_it_was_added)
 {
     struct served s;
     begin_with(&s, surrounds, "1", surrounds, "2");
@@ -103,7 +103,7 @@ TEST(middleware_runs_in_the_order_of_its_adding_around_the_handler)
     CHECK_STR(trace, "1(2(h))");
 }
 
-TEST(middleware_runs_for_what_the_server_answers_itself)
+TEST(middleware_runs_for_requests_that_the_server_answers_itself)
 {
     static const struct {
         const char *request;
@@ -184,7 +184,7 @@ static int goes_on_twice(weft_exchange *x, void *arg)
     return 0;
 }
 
-TEST(after_an_answer_the_rest_runs_in_vain)
+TEST(if_middleware_has_answered_the_handler_cannot_change_the_answer)
 {
     static const char *const requests[] = {GET("/"), GET("/none"), "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
                                            "OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n"};
@@ -202,7 +202,7 @@ TEST(after_an_answer_the_rest_runs_in_vain)
     served_end(&s);
 }
 
-TEST(going_on_twice_gives_one_answer)
+TEST(calling_next_twice_gives_one_answer)
 {
     struct served s;
     struct client c;
@@ -243,7 +243,7 @@ TEST(after_next_the_status_and_the_result_are_those_of_the_handler)
 }
 
 /* A request id, or a policy of a browser, is needed most where something went wrong. */
-TEST(fields_of_middleware_stay_when_the_handler_fails_and_its_own_go)
+TEST(when_a_handler_fails_its_fields_are_dropped_and_those_of_middleware_stay)
 {
     static const char *const requests[] = {GET("/gone"), GET("/broken")};
     struct served s;
@@ -344,10 +344,11 @@ TEST(without_the_middleware_there_is_no_id)
     served_end(&s);
 }
 
-TESTS(middleware, middleware_runs_in_the_order_of_its_adding_around_the_handler,
-      middleware_runs_for_what_the_server_answers_itself, middleware_that_does_not_go_on_keeps_the_handler_from_running,
-      after_an_answer_the_rest_runs_in_vain, going_on_twice_gives_one_answer,
+TESTS(middleware, middleware_runs_around_the_handler_in_the_order_in_which_it_was_added,
+      middleware_runs_for_requests_that_the_server_answers_itself,
+      middleware_that_does_not_go_on_keeps_the_handler_from_running,
+      if_middleware_has_answered_the_handler_cannot_change_the_answer, calling_next_twice_gives_one_answer,
       after_next_the_status_and_the_result_are_those_of_the_handler,
-      fields_of_middleware_stay_when_the_handler_fails_and_its_own_go,
+      when_a_handler_fails_its_fields_are_dropped_and_those_of_middleware_stay,
       each_request_gets_an_id_of_its_own_or_keeps_a_good_one, refusals_and_failures_have_the_id_too,
       without_the_middleware_there_is_no_id)

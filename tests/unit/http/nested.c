@@ -85,7 +85,7 @@ static int has_scope(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, NULL, "hello\n", 6);
 }
 
-/* Middleware with a scope of its own around the handler, on a stack frame that is gone behind it. */
+/* Middleware with a scope of its own around the handler. The scope is in the frame of the middleware. */
 static int has_scope_around(weft_exchange *x, void *arg)
 {
     weft_scope scope;

@@ -18,7 +18,7 @@ enum {
     HELD = 62, /* two slabs of buffers */
 };
 
-/* Everything that takes memory: what cannot be had is -ENOMEM. */
+/* Makes each call that takes memory. Returns -ENOMEM as soon as one has got none. */
 static int takes_all(weft_exchange *x, void *arg)
 {
     static const char value[] =

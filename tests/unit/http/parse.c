@@ -28,7 +28,7 @@ TEST(a_head_is_places_in_the_buffer)
     CHECK(p.head.keeps_alive && !p.head.is_chunked && !p.head.has_length && !p.head.has_percent && !p.head.has_dot);
 }
 
-TEST(bytes_behind_a_head_are_not_looked_at)
+TEST(bytes_behind_a_head_are_not_read)
 {
     struct parsed p;
     const char text[] = "GET / HTTP/1.1\r\n" H "\r\n\0\n\xff";
@@ -194,7 +194,7 @@ TEST(targets_are_visible_ascii_without_some)
     }
 }
 
-TEST(marks_of_a_path_are_not_those_of_its_query)
+TEST(a_percent_or_dot_in_the_query_does_not_mark_the_path)
 {
     static const struct {
         const char *target;
@@ -381,10 +381,10 @@ TEST(a_long_line_byte_by_byte_costs_each_byte_once)
     free(bytes);
 }
 
-TESTS(http_parse, a_head_is_places_in_the_buffer, bytes_behind_a_head_are_not_looked_at,
+TESTS(http_parse, a_head_is_places_in_the_buffer, bytes_behind_a_head_are_not_read,
       methods_are_tokens_of_up_to_32_bytes, known_methods_have_numbers, versions_are_1_0_and_1_1,
       lines_end_with_cr_lf_alone, one_empty_line_may_come_first, a_head_that_is_not_complete_needs_more,
-      targets_are_visible_ascii_without_some, marks_of_a_path_are_not_those_of_its_query, an_empty_query_is_a_query,
-      an_absolute_form_names_the_host, other_forms_belong_to_their_methods, a_head_beyond_its_bytes_is_431,
-      a_request_line_beyond_the_bytes_is_414, a_field_beyond_the_count_is_431, a_head_can_be_begun_again,
-      a_long_line_byte_by_byte_costs_each_byte_once)
+      targets_are_visible_ascii_without_some, a_percent_or_dot_in_the_query_does_not_mark_the_path,
+      an_empty_query_is_a_query, an_absolute_form_names_the_host, other_forms_belong_to_their_methods,
+      a_head_beyond_its_bytes_is_431, a_request_line_beyond_the_bytes_is_414, a_field_beyond_the_count_is_431,
+      a_head_can_be_begun_again, a_long_line_byte_by_byte_costs_each_byte_once)

@@ -68,7 +68,7 @@ TEST(values_have_no_control_characters_but_tab)
     }
 }
 
-TEST(white_space_around_a_value_is_not_of_it)
+TEST(white_space_around_a_value_does_not_belong_to_it)
 {
     struct parsed p;
     ACCEPT(p, "GET / HTTP/1.1\r\nHost:a\r\nA: \t\r\nB:\t b\tc \t \r\nC: 0123456789abcdef0123456789abcdef   \r\n\r\n");
@@ -365,7 +365,7 @@ TEST(an_upgrade_needs_the_option_and_the_field)
 }
 
 TESTS(http_parse_fields, field_names_are_tokens_before_a_colon, folded_fields_are_refused,
-      values_have_no_control_characters_but_tab, white_space_around_a_value_is_not_of_it, http_1_1_needs_one_host,
-      hosts_are_checked, a_length_is_one_number, a_transfer_coding_is_chunked_alone,
+      values_have_no_control_characters_but_tab, white_space_around_a_value_does_not_belong_to_it,
+      http_1_1_needs_one_host, hosts_are_checked, a_length_is_one_number, a_transfer_coding_is_chunked_alone,
       a_length_beside_a_transfer_coding_is_refused, a_connection_is_kept_by_version_and_option,
       an_expectation_is_100_continue, an_upgrade_needs_the_option_and_the_field)

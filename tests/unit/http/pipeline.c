@@ -270,7 +270,7 @@ static size_t head_of_much(int port)
     return size;
 }
 
-TEST(answers_go_out_while_a_later_handler_waits_also_if_the_buffer_is_nearly_full)
+TEST(answers_go_out_while_a_later_handler_waits_even_if_the_buffer_is_nearly_full)
 {
     static const unsigned left[] = {0, 1, 100, 200, 511, 512, 513, 1000};
     struct served s;
@@ -294,7 +294,7 @@ TEST(answers_go_out_while_a_later_handler_waits_also_if_the_buffer_is_nearly_ful
 }
 
 /* However full its window is when the handler begins to wait: the others are served, and nothing gets lost. */
-TEST(a_client_that_does_not_read_holds_up_nobody_else)
+TEST(a_client_that_does_not_read_delays_no_other_client)
 {
     enum { MOST = 16 };
     struct served s;
@@ -354,7 +354,7 @@ TEST(answers_before_one_that_is_cut_are_sent)
     end(&s, &c);
 }
 
-TEST(behind_answers_that_have_gone_out_a_cut_sends_nothing)
+TEST(a_cut_sends_nothing_behind_answers_that_have_gone_out)
 {
     struct served s;
     struct client c;
@@ -367,7 +367,7 @@ TEST(behind_answers_that_have_gone_out_a_cut_sends_nothing)
     end(&s, &c);
 }
 
-TEST(an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
+TEST(an_answer_whose_handler_fails_after_the_last_byte_is_not_sent)
 {
     struct served s;
     struct client c;
@@ -386,8 +386,8 @@ TESTS(pipeline, pipelined_requests_are_answered_in_their_order, a_batch_of_16_re
       a_batch_gets_the_same_answers_wherever_it_is_split, a_batch_gets_the_same_answers_if_it_comes_byte_by_byte,
       nothing_is_answered_behind_a_refused_request, nothing_is_answered_behind_connection_close,
       answers_go_out_while_a_later_handler_waits,
-      answers_go_out_while_a_later_handler_waits_also_if_the_buffer_is_nearly_full,
-      a_client_that_does_not_read_holds_up_nobody_else,
+      answers_go_out_while_a_later_handler_waits_even_if_the_buffer_is_nearly_full,
+      a_client_that_does_not_read_delays_no_other_client,
       answers_larger_than_the_window_go_out_while_a_later_handler_waits, answers_before_one_that_is_cut_are_sent,
-      behind_answers_that_have_gone_out_a_cut_sends_nothing,
-      an_answer_that_fails_when_all_its_bytes_are_there_is_not_sent)
+      a_cut_sends_nothing_behind_answers_that_have_gone_out,
+      an_answer_whose_handler_fails_after_the_last_byte_is_not_sent)

@@ -272,7 +272,7 @@ TEST(a_handler_that_answers_nothing_gives_204)
     end(&s, &c);
 }
 
-TEST(a_reply_that_is_refused_leaves_the_answer_open_and_a_complete_one_stays)
+TEST(after_a_refused_reply_the_handler_can_answer_and_a_complete_answer_stays)
 {
     struct served s;
     struct client c;
@@ -312,5 +312,5 @@ TEST(a_redirect_has_its_location_and_only_some_statuses)
 
 TESTS(reply, replies_of_every_size_are_whole, statuses_without_a_body_have_none, head_has_the_head_of_get_and_no_body,
       each_errno_of_a_handler_has_its_status, a_handler_that_answers_nothing_gives_204,
-      a_reply_that_is_refused_leaves_the_answer_open_and_a_complete_one_stays,
+      after_a_refused_reply_the_handler_can_answer_and_a_complete_answer_stays,
       a_redirect_has_its_location_and_only_some_statuses)

@@ -243,7 +243,7 @@ TEST(the_first_cookie_of_a_name_is_as_it_was_sent_but_for_its_quotes)
 
 /* ---- all of them ---- */
 
-TEST(several_values_of_one_request_live_side_by_side)
+TEST(lookups_in_one_request_do_not_overwrite_each_other)
 {
     struct served s;
     served_begin(&s, NULL, routes);
@@ -311,7 +311,7 @@ static int lacks_memory(weft_exchange *x, void *arg)
     return weft_http_reply(x, 200, NULL, NULL, 0);
 }
 
-TEST(without_memory_there_is_no_value)
+TEST(without_memory_a_lookup_returns_null)
 {
     struct served s;
     served_begin(&s, NULL, (struct served_route[]){{"POST /", lacks_memory, NULL}, {0}});
@@ -324,5 +324,6 @@ TEST(without_memory_there_is_no_value)
 TESTS(request_values, the_first_value_of_a_name_in_the_query_is_decoded_once, the_text_of_the_query_is_as_it_was_sent,
       the_first_value_of_a_name_in_a_form_is_decoded_once, a_form_has_its_type_in_any_case_and_with_parameters,
       a_form_may_come_in_chunks_and_must_be_complete_and_within_its_limit,
-      the_first_cookie_of_a_name_is_as_it_was_sent_but_for_its_quotes, several_values_of_one_request_live_side_by_side,
-      values_may_be_as_long_as_the_limits_allow, without_memory_there_is_no_value)
+      the_first_cookie_of_a_name_is_as_it_was_sent_but_for_its_quotes,
+      lookups_in_one_request_do_not_overwrite_each_other, values_may_be_as_long_as_the_limits_allow,
+      without_memory_a_lookup_returns_null)

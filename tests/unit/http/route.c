@@ -336,7 +336,7 @@ static const char *others(const struct wh_routes *r, const char *method, const c
     return wh_routes_others(r, method, strlen(method), path, strlen(path), strchr(path, '%') != NULL, room);
 }
 
-TEST(the_others_of_a_method_that_was_refused_are_those_of_its_path)
+TEST(the_other_methods_of_a_refused_request_are_those_of_its_path)
 {
     struct wh_routes *r = wh_routes_new();
     add(r, "GET /a/b");
@@ -371,7 +371,7 @@ TEST(methods_that_are_not_known_are_501_and_cases_differ)
     wh_routes_free(r);
 }
 
-TEST(the_asterisk_is_the_path_of_all_methods)
+TEST(the_path_asterisk_has_all_methods_of_the_table)
 {
     struct wh_routes *r = wh_routes_new();
     CHECK_INT(find(r, "OPTIONS", "*"), ==, 200);
@@ -456,6 +456,6 @@ TESTS(route, malformed_patterns_are_einval, patterns_may_have_up_to_16_parameter
       an_empty_segment_matches_nothing_but_the_rest, segments_are_decoded_once_before_they_are_compared,
       dot_segments_and_malformed_percents_are_400_in_every_encoding, get_answers_head_and_options_unless_a_route_does,
       a_method_that_no_route_of_the_path_has_is_405_with_the_union,
-      the_others_of_a_method_that_was_refused_are_those_of_its_path,
-      methods_that_are_not_known_are_501_and_cases_differ, the_asterisk_is_the_path_of_all_methods,
-      values_of_the_longest_paths_fit_their_room, threads_that_search_at_once_may_all_make_the_same_union)
+      the_other_methods_of_a_refused_request_are_those_of_its_path, methods_that_are_not_known_are_501_and_cases_differ,
+      the_path_asterisk_has_all_methods_of_the_table, values_of_the_longest_paths_fit_their_room,
+      threads_that_search_at_once_may_all_make_the_same_union)

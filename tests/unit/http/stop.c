@@ -160,7 +160,7 @@ TEST(pipelined_requests_behind_the_last_answer_are_not_answered)
     served_end(&s);
 }
 
-TEST(a_request_that_is_half_there_is_answered_if_its_rest_comes)
+TEST(a_request_that_has_half_come_is_answered_if_its_rest_comes)
 {
     struct served s;
     struct client c, busy;
@@ -181,7 +181,7 @@ TEST(a_request_that_is_half_there_is_answered_if_its_rest_comes)
     served_end(&s);
 }
 
-TEST(a_request_that_stays_half_ends_with_the_grace)
+TEST(a_request_whose_rest_does_not_come_ends_with_the_grace)
 {
     struct served s;
     struct client c;
@@ -196,7 +196,7 @@ TEST(a_request_that_stays_half_ends_with_the_grace)
     served_end(&s);
 }
 
-TEST(event_streams_are_told)
+TEST(the_end_of_serving_is_told_to_event_streams)
 {
     struct served s;
     struct client c;
@@ -213,7 +213,7 @@ TEST(event_streams_are_told)
     served_end(&s);
 }
 
-/* Stops while a handler waits: the handler's wait ends by a cancel, when? */
+/* Stops while a handler waits. Returns how long it took until the wait was cancelled. */
 static weft_span time_to_cancel(weft_span grace)
 {
     struct served s;
@@ -292,7 +292,8 @@ TEST(thousands_of_idle_connections_are_closed)
 
 TESTS(stop, idle_connections_are_closed_at_once, a_running_answer_says_close_and_is_complete,
       pipelined_requests_behind_the_last_answer_are_not_answered,
-      a_request_that_is_half_there_is_answered_if_its_rest_comes, a_request_that_stays_half_ends_with_the_grace,
-      event_streams_are_told, handlers_are_cancelled_when_the_grace_is_over_and_not_before,
-      a_negative_grace_cancels_at_once, the_end_waits_for_a_handler_that_ignores_its_cancel,
-      a_handler_may_stop_its_server, thousands_of_idle_connections_are_closed)
+      a_request_that_has_half_come_is_answered_if_its_rest_comes,
+      a_request_whose_rest_does_not_come_ends_with_the_grace, the_end_of_serving_is_told_to_event_streams,
+      handlers_are_cancelled_when_the_grace_is_over_and_not_before, a_negative_grace_cancels_at_once,
+      the_end_waits_for_a_handler_that_ignores_its_cancel, a_handler_may_stop_its_server,
+      thousands_of_idle_connections_are_closed)

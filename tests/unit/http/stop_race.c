@@ -208,7 +208,7 @@ TEST(a_second_scheduler_at_the_same_time_is_ebusy)
 }
 
 /* The last call ends what all calls need while another one begins: that one has it too. The log shows whether. */
-TEST(a_call_that_begins_while_the_last_one_ends_lacks_nothing)
+TEST(a_call_that_begins_while_the_last_one_ends_has_a_log)
 {
     weft_sched *sched = new_sched(2);
     int log[2], first = weft_listen("127.0.0.1:0"), second = weft_listen("127.0.0.1:0");
@@ -243,4 +243,4 @@ TEST(a_call_that_begins_while_the_last_one_ends_lacks_nothing)
 TESTS(stop_race, a_stop_before_serve_makes_it_eshutdown, a_stop_at_the_start_of_serve_is_not_lost,
       a_deadline_that_has_passed_ends_serving, a_server_serves_again_after_its_deadline,
       a_cancel_of_the_serving_fiber_ends_it, a_server_serves_on_one_scheduler_after_another,
-      a_second_scheduler_at_the_same_time_is_ebusy, a_call_that_begins_while_the_last_one_ends_lacks_nothing)
+      a_second_scheduler_at_the_same_time_is_ebusy, a_call_that_begins_while_the_last_one_ends_has_a_log)

@@ -392,7 +392,7 @@ static int writes_for_ever(weft_exchange *x, void *arg)
     return rc;
 }
 
-TEST(head_of_a_body_without_an_end_holds_up_nobody)
+TEST(a_head_request_for_a_body_without_an_end_delays_no_other_connection)
 {
     struct served s;
     struct client c;
@@ -416,7 +416,7 @@ static int writes_nothing(weft_exchange *x, void *arg)
 }
 
 /* The sanitizer for undefined behaviour sees a copy from no place. */
-TEST(a_part_of_no_bytes_needs_no_place)
+TEST(a_part_of_no_bytes_may_be_null)
 {
     struct served s;
     struct client c;
@@ -428,9 +428,10 @@ TEST(a_part_of_no_bytes_needs_no_place)
     served_end(&s);
 }
 
-TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on, head_of_a_body_without_an_end_holds_up_nobody,
-      a_part_of_no_bytes_needs_no_place, parts_arrive_whole_in_each_framing,
-      the_framing_is_chunks_or_the_length_or_the_end_of_the_connection, a_flush_sends_what_was_collected,
-      calls_out_of_order_are_refused, an_answer_that_fails_half_way_never_looks_complete,
-      an_answer_of_too_few_bytes_is_cut, parts_of_files_are_parts_of_the_body,
-      a_file_that_is_shorter_than_it_was_cuts_the_answer, an_empty_part_of_a_file_does_not_hold_back_the_head)
+TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on,
+      a_head_request_for_a_body_without_an_end_delays_no_other_connection, a_part_of_no_bytes_may_be_null,
+      parts_arrive_whole_in_each_framing, the_framing_is_chunks_or_the_length_or_the_end_of_the_connection,
+      a_flush_sends_what_was_collected, calls_out_of_order_are_refused,
+      an_answer_that_fails_half_way_never_looks_complete, an_answer_of_too_few_bytes_is_cut,
+      parts_of_files_are_parts_of_the_body, a_file_that_is_shorter_than_it_was_cuts_the_answer,
+      an_empty_part_of_a_file_does_not_hold_back_the_head)

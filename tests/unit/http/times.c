@@ -1,5 +1,6 @@
 /*
- * Limits of time, each as short as a test likes: what exceeds one ends, never before its time, and nothing else does.
+ * Limits of time, each as short as a test likes. A connection that exceeds a limit ends, never before its time, and no
+ * other connection does.
  */
 #include <errno.h>
 #include <stdlib.h>

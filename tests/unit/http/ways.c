@@ -185,7 +185,7 @@ TEST(on_another_scheduler)
     check_way((weft_http_opts){0}, &one, 4, true);
 }
 
-/* The calls share one server: its limits, figures and stop. */
+/* The calls share one server: its routes, figures and stop. */
 struct listener {
     struct served *s;
     int fd;
