@@ -258,7 +258,7 @@ __attribute__((always_inline)) static inline enum fate finish(struct wh_connecti
 {
     weft_exchange *x = &c->block->x;
     if (c->h->log)
-        wh_log_request(c->h->log, x, x->answer == WH_NO_ANSWER ? 499 : x->status, x->sent);
+        wh_log_request(c->h->log, x, x->status != 0 ? x->status : 500, x->sent);
     count_end(c, x);
     enum fate fate = x->answer != WH_ENDED || c->has_failed                    ? CUT
                      : x->keeps && (x->body == WH_NO_BODY || wh_body_drain(x)) ? KEPT

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include <weft/hook.h>
@@ -177,14 +179,29 @@ static int ends_in_its_answer(weft_exchange *x, void *arg)
     return end_fiber();
 }
 
+/* The access log says 500 for the request whose handler has ended its fiber: no answer of it has begun. */
+static void check_log(int fd)
+{
+    char text[2000] = "";
+    unsigned count = 0;
+    CHECK_INT(pread(fd, text, sizeof text - 1, 0), >, 0);
+    for (const char *p = text; (p = strstr(p, "\"GET /end HTTP/1.1\" 500 -\n")) != NULL; p++)
+        count++;
+    CHECK_INT(count, ==, 3);
+    close(fd);
+}
+
 TEST(a_handler_may_end_its_fiber)
 {
     struct served s;
     struct client c;
+    int log = memfd_create("log", MFD_CLOEXEC);
     if (WF_TSAN)
         SKIP("the sanitizer has cleanups of its own below the fiber's first frame");
-    served_begin(&s, NULL,
-                 (struct served_route[]){{"GET /", says_hello, NULL}, {"GET /end", ends_its_fiber, NULL}, {0}});
+    served_make(&s, NULL,
+                (struct served_route[]){{"GET /", says_hello, NULL}, {"GET /end", ends_its_fiber, NULL}, {0}});
+    CHECK_INT(weft_http_log(s.h, log), ==, 0);
+    served_start(&s, 1);
     for (int i = 0; i < 3; i++) {
         client_open(&c, s.port);
         client_say(&c, GET("/") GET("/end") GET("/"));
@@ -196,6 +213,7 @@ TEST(a_handler_may_end_its_fiber)
     CHECK_INT(served_figures(&s).cut, ==, 3);
     CHECK_INT(ask_status(s.port, GET("/")), ==, 200);
     served_end(&s);
+    check_log(log);
 }
 
 TEST(an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
