@@ -174,10 +174,16 @@ static struct bench parse_bench(const char *name)
     case_fail("there is no bench '%s'", name);
 }
 
-/* libmicrohttpd 0.9.75 now and then waits for new events although it has not read all connections that had some. */
+/*
+ * libmicrohttpd 0.9.75 now and then waits for new events although it has not read all connections that had some: nearly
+ * always with 10,000 connections, and on a busy machine with fewer.
+ */
 static void check_fit(const struct bench *bench, const char *library)
 {
-    if (!strcmp(library, "mhd") && plan.connections >= MHD_TOO_MANY && bench->measure == measure_cpu)
+    if (strcmp(library, "mhd") != 0)
+        return;
+    plan.flaw = "it waits for new events before it has served all old ones";
+    if (plan.connections >= MHD_TOO_MANY && bench->measure == measure_cpu)
         case_na("with %zu connections it leaves some without an answer for seconds", plan.connections);
 }
 
