@@ -7,10 +7,10 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(shell echo $$(($(JOBS) * 3 / 2)))
 
 .NOTPARALLEL:
-.PHONY: help run test test-full test-hooks test-clients test-browser test-mutants stress soak fuzz bench bench-http install check clean
+.PHONY: help run test test-full test-hooks test-clients test-browser test-mutants stress soak soak-http fuzz bench bench-http bench-http-slow install check clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1\t/p' Makefile | expand -t 24
 
 EXAMPLES := $(sort $(basename $(notdir $(wildcard examples/*.c))) notes show)
 
@@ -51,9 +51,13 @@ stress: ## the tests under load, in the builds dev, asan, tsan and release-test;
 	@tools/setup run test mutants
 	@tools/test stress
 
-soak: ## twenty minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600 is half of it
+soak: ## ten minutes of connections that are closed, reset and cancelled at random; WEFT_SOAK_SECONDS=600
 	@tools/setup run test
 	@tools/test soak
+
+soak-http: ## twenty minutes of a web server whose clients break off at random; WEFT_SOAK_SECONDS=1200
+	@tools/setup run test
+	@tools/test soak-http
 
 fuzz: ## libFuzzer on the HTTP server's parsers and connections, each for FUZZ_SECONDS=1200; FUZZ="parse chunk" takes these
 	@tools/setup run test
@@ -72,6 +76,11 @@ bench-http: ## measure the HTTP server beside others; BENCH_ARGS=--judged takes 
 	@tools/setup run bench
 	cmake --preset release && cmake --build --preset release --target bench-http
 	build/release/bench/bench-http $(BENCH_ARGS)
+
+bench-http-slow: ## the HTTP server's rate and memory beside 5,000 slow clients; BENCH_ARGS="--library weft-epoll 3 7"
+	@tools/setup run bench
+	cmake --preset release && cmake --build --preset release --target bench-http
+	build/release/bench/bench-http-slow $(BENCH_ARGS)
 
 install: ## install the release; PREFIX=/usr/local, DESTDIR= are honoured
 	@tools/setup run

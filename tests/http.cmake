@@ -115,7 +115,7 @@ else()
   message(STATUS "no python3: the conformance of the HTTP server is not tested")
 endif()
 
-# Random clients: for a moment here, for minutes in make soak.
+# Random clients: for a moment here, for minutes in make soak-http.
 weft_test(stress http_soak DRIVERS TIMEOUT 900)
 if(TARGET test_stress_http_soak)
   target_sources(test_stress_http_soak PRIVATE stress/http_soak_client.c)

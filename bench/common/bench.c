@@ -36,7 +36,7 @@ static void print_usage(FILE *f, const struct bench_suite *suite)
 {
     fprintf(f,
             "usage: %s [OPTION...]\n"
-            "  --quick        short runs: at most a minute in all\n"
+            "  --quick        short runs; rows that take seconds each are left out\n"
             "  --only BENCH   only this one; may be repeated, and may be a list with commas\n"
             "  --library LIST only these libraries, with commas between them\n"
             "  --judged       only the benches and the libraries that the limits name\n"

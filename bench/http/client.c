@@ -140,6 +140,8 @@ static void take_turn(void)
     static struct connection *next[EVENTS];
     int n = epoll_wait(client.set, events, EVENTS, LOAD_SILENCE_MS), ready = 0;
 
+    if (n == 0 && plan.flaw)
+        case_na("%zu requests have no answer: %s", client.under_way, plan.flaw);
     if (n == 0)
         case_fail("%zu requests have no answer", client.under_way);
     for (int i = 0; i < n; i++)

@@ -20,8 +20,9 @@ struct client_plan {
     const char *body; /* the body that every answer must have */
     size_t bytes;
     size_t connections;
-    unsigned depth; /* requests of a batch */
-    bool closes;    /* a connection for each request: the server closes it */
+    unsigned depth;   /* requests of a batch */
+    bool closes;      /* a connection for each request: the server closes it */
+    const char *flaw; /* of the server: why it may lose an answer, which is n/a then; NULL: that fails the bench */
 };
 
 /** Makes the connections, unless each request has its own. */

@@ -6,9 +6,10 @@
  *
  * PROGRAM is the server (server.h). BENCH is KIND-CONNECTIONS, or KIND-CONNECTIONS-WORKERS:
  *
- *      hello   GET / on connections that are kept          close   the same, a connection for each request
- *      file    GET of a file of 16 KiB                     pipe    hello, 16 requests in one piece
- *      idle    hello once, then the connections idle       tools   hello by this generator, by wrk and by ab
+ *      hello   GET / on connections that are kept          close        the same, a connection for each request
+ *      file    GET of a file of 16 KiB                     file-close   the same, a connection for each request
+ *      pipe    hello, 16 requests in one piece             tools        hello by this generator, by wrk and by ab
+ *      idle    hello once, then the connections idle
  *
  * Without WORKERS, server and generator have a CPU each, and the figure is the server's CPU time for a request; for
  * idle it is the server's memory. With WORKERS the two share all CPUs, and the figure is requests per second.
@@ -154,17 +155,18 @@ static void measure_tools(const struct run *run)
 static struct bench parse_bench(const char *name)
 {
     static const struct bench benches[] = {
-        {"hello", 0, measure_cpu}, {"close", 0, measure_cpu}, {"file", 0, measure_cpu},
-        {"pipe", 0, measure_cpu},  {"idle", 0, measure_idle}, {"tools", 0, measure_tools},
+        {"hello", 0, measure_cpu},      {"close", 0, measure_cpu}, {"file", 0, measure_cpu},
+        {"file-close", 0, measure_cpu}, {"pipe", 0, measure_cpu},  {"idle", 0, measure_idle},
+        {"tools", 0, measure_tools},
     };
-    const char *dash = strchr(name, '-');
+    const char *number = strpbrk(name, "0123456789");
     char *rest;
 
-    for (size_t i = 0; dash && i < sizeof(benches) / sizeof(benches[0]); i++) {
+    for (size_t i = 0; number && i < sizeof(benches) / sizeof(benches[0]); i++) {
         struct bench bench = benches[i];
-        if (strlen(bench.kind) != (size_t)(dash - name) || strncmp(bench.kind, name, strlen(bench.kind)) != 0)
+        if (strlen(bench.kind) + 1 != (size_t)(number - name) || strncmp(bench.kind, name, strlen(bench.kind)) != 0)
             continue;
-        plan.connections = strtoul(dash + 1, &rest, 10);
+        plan.connections = strtoul(number, &rest, 10);
         bench.workers = *rest == '-' ? (unsigned)strtoul(rest + 1, NULL, 10) : 0;
         if (bench.workers > 0)
             bench.measure = measure_rate;
@@ -174,10 +176,16 @@ static struct bench parse_bench(const char *name)
     case_fail("there is no bench '%s'", name);
 }
 
-/* libmicrohttpd 0.9.75 now and then waits for new events although it has not read all connections that had some. */
+/*
+ * libmicrohttpd 0.9.75 now and then waits for new events although it has not read all connections that had some: nearly
+ * always with 10,000 connections, and on a busy machine with fewer.
+ */
 static void check_fit(const struct bench *bench, const char *library)
 {
-    if (!strcmp(library, "mhd") && plan.connections >= MHD_TOO_MANY && bench->measure == measure_cpu)
+    if (strcmp(library, "mhd") != 0)
+        return;
+    plan.flaw = "it waits for new events before it has served all old ones";
+    if (plan.connections >= MHD_TOO_MANY && bench->measure == measure_cpu)
         case_na("with %zu connections it leaves some without an answer for seconds", plan.connections);
 }
 
@@ -210,11 +218,11 @@ static void expect_file(void)
 
 static void apply_kind(const char *kind)
 {
-    if (!strcmp(kind, "file"))
+    if (!strncmp(kind, "file", 4))
         expect_file();
     if (!strcmp(kind, "pipe"))
         plan.depth = PIPE_DEPTH;
-    plan.closes = !strcmp(kind, "close");
+    plan.closes = strstr(kind, "close") != NULL;
 }
 
 int main(int argc, char **argv)

@@ -37,9 +37,18 @@ static const struct bench_row all_rows[] = {
     {0},
 };
 
+#define NGINX_CACHED {.library = "nginx-cached", .program = "bench-http-nginx", PEER = "nginx"},
+
 static const struct bench_row file_rows[] = {
     SERVERS
-    {.library = "nginx-cached", .program = "bench-http-nginx", PEER = "nginx"},
+    NGINX_CACHED
+    {0},
+};
+
+static const struct bench_row all_file_rows[] = {
+    SERVERS
+    WAYS
+    NGINX_CACHED
     {0},
 };
 
@@ -82,7 +91,7 @@ static const struct bench_figure tools_figures[] = {
 
 static const struct bench benches[] = {
     {"hello-1", "CPU time of the server for one small answer, one connection that is kept", "us",
-     .full = {5, 300}, .quick = {1, 50}, rows, figures},
+     .full = {5, 300}, .quick = {1, 50}, all_rows, figures},
     {"hello-100", "CPU time of the server for one small answer, 100 connections that are kept", "us",
      .full = {7, 500}, .quick = {2, 80}, all_rows, figures},
     {"hello-1000", "CPU time of the server for one small answer, 1,000 connections that are kept", "us",
@@ -90,24 +99,40 @@ static const struct bench benches[] = {
     {"hello-10000", "CPU time of the server for one small answer, 10,000 connections that are kept", "us",
      .full = {3, 800}, .quick = {1, 100}, all_rows, figures},
     {"pipe-100", "CPU time of the server for one small answer, 16 requests in one piece, 100 connections", "us",
-     .full = {7, 500}, .quick = {2, 80}, rows, figures},
+     .full = {7, 500}, .quick = {2, 80}, all_rows, figures},
+    {"close-1", "CPU time of the server for one connection with one request, one at a time", "us",
+     .full = {3, 300}, .quick = {1, 50}, rows, figures},
     {"close-100", "CPU time of the server for one connection with one request, 100 at a time", "us",
      .full = {5, 400}, .quick = {1, 80}, all_rows, figures},
+    {"close-1000", "CPU time of the server for one connection with one request, 1,000 at a time", "us",
+     .full = {3, 400}, .quick = {1, 80}, all_rows, figures},
     {"file-1", "CPU time of the server for one file of 16 KiB, one connection", "us",
      .full = {3, 300}, .quick = {1, 50}, file_rows, figures},
     {"file-100", "CPU time of the server for one file of 16 KiB, 100 connections", "us",
-     .full = {3, 400}, .quick = {1, 80}, file_rows, figures},
+     .full = {3, 400}, .quick = {1, 80}, all_file_rows, figures},
     {"file-1000", "CPU time of the server for one file of 16 KiB, 1,000 connections", "us",
      .full = {3, 400}, .quick = {1, 80}, file_rows, figures},
     {"file-10000", "CPU time of the server for one file of 16 KiB, 10,000 connections", "us",
      .full = {3, 800}, .quick = {1, 100}, file_rows, figures},
+    {"file-close-100", "CPU time of the server for one connection with one file of 16 KiB, 100 at a time", "us",
+     .full = {3, 400}, .quick = {1, 80}, all_file_rows, figures},
+    {"file-close-1000", "CPU time of the server for one connection with one file of 16 KiB, 1,000 at a time", "us",
+     .full = {3, 400}, .quick = {1, 80}, file_rows, figures},
     {"hello-100-2", "small answers of two workers, 100 connections; server and generator share all CPUs", "req/s",
      .full = {7, 500}, .quick = {1, 80}, rows, two_figures},
     {"hello-1000-2", "small answers of two workers, 1,000 connections; server and generator share all CPUs", "req/s",
      .full = {7, 500}, .quick = {1, 80}, all_rows, two_figures},
+    {"pipe-100-2", "small answers of two workers, 16 requests in one piece, 100 connections; all CPUs are shared", "req/s",
+     .full = {3, 400}, .quick = {1, 80}, all_rows, two_figures},
+    {"close-100-2", "connections with one request, two workers, 100 at a time; all CPUs are shared", "req/s",
+     .full = {3, 400}, .quick = {1, 80}, all_rows, two_figures},
+    {"file-100-2", "files of 16 KiB from two workers, 100 connections; all CPUs are shared", "req/s",
+     .full = {3, 400}, .quick = {1, 80}, file_rows, two_figures},
     {"idle-10000", "memory of the server with 10,000 connections that have been idle for 2.5 s", "MB",
      .full = {3, 100}, .quick = {1, 100}, all_rows, idle_figures},
     {"tools-100", "CPU time of the server for one small answer, 100 connections, by three generators", "us",
+     .full = {2, 1000}, .quick = {1, 100}, rows, tools_figures},
+    {"tools-1000", "CPU time of the server for one small answer, 1,000 connections, by three generators", "us",
      .full = {2, 1000}, .quick = {1, 100}, rows, tools_figures},
     {0},
 };
