@@ -3,12 +3,12 @@
  *
  * An input is a byte and a head. The byte says how the head is cut into pieces (its low four bits) and which limits count.
  *
- *  - The parser gives the same result for the whole head, for pieces and byte by byte, and reads no byte that it was
- *  not given. - It accepts a complete head exactly if the head breaks no rule, and then with the meaning that the rules
- *  give it. The status
- *    of a refusal is that of a broken rule.
- *  - What it accepts, llhttp accepts with the same meaning. Known differences are first taken out of the head
- *  (translate). - A head that llhttp accepts and the parser refuses breaks a rule.
+ *  - The parser gives the same result for the whole head, for pieces and byte by byte, and reads no byte that it was not
+ *    given.
+ *  - It accepts a complete head exactly if the head breaks no rule, and then with the meaning that the rules give it. The
+ *    status of a refusal is that of a broken rule.
+ *  - What it accepts, llhttp accepts with the same meaning. Known differences are first taken out of the head (translate).
+ *  - A head that llhttp accepts and the parser refuses breaks a rule.
  */
 #include <stdlib.h>
 #include <string.h>
