@@ -1,8 +1,7 @@
 /*
  * fuzz/judge.c: see judge.h.
  *
- *  - The answers belong to the first requests, in their order. Each is well-formed, and has a status that the server
- *  may
+ *  - The answers belong to the first requests, in their order. Each is well-formed, and has a status that the server may
  *    give. The bytes behind the last request get at most one answer, a refusal.
  *  - A request whose head breaks a rule gets the status of that rule, and is the last request.
  *  - No answer follows an answer that says "close". A complete request behind another complete answer has an answer.

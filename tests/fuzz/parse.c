@@ -1,32 +1,26 @@
 /*
  * fuzz/parse.c: the head parser against the rules of rules.h, and against llhttp in strict mode.
  *
- * An input is a byte and a head. The byte says how the head is cut into pieces (its low four bits) and which limits count.
+ * An input is a byte, a head, and perhaps more bytes behind the head. The byte says how heads are cut into pieces (its low
+ * four bits), which limits count (the next two), and which bytes of a head the server makes zero (the last two).
  *
- *  - The parser gives the same result for the whole head, for pieces and byte by byte, and reads no byte that it was
- *  not given. - It accepts a complete head exactly if the head breaks no rule, and then with the meaning that the rules
- *  give it. The status
- *    of a refusal is that of a broken rule.
- *  - What it accepts, llhttp accepts with the same meaning. Known differences are first taken out of the head
- *  (translate). - A head that llhttp accepts and the parser refuses breaks a rule.
+ *  - The parser gives the same result for the whole head, for pieces and byte by byte, and reads no byte that it was not
+ *    given.
+ *  - It accepts a complete head exactly if the head breaks no rule, and then with the meaning that the rules give it. The
+ *    status of a refusal is that of a broken rule.
+ *  - What it accepts, llhttp accepts with the same meaning. Known differences are first taken out of the head (translate
+ *    in meaning.c).
+ *  - A head that llhttp accepts and the parser refuses breaks a rule.
+ *  - A head behind another one in the same buffer (wh_head_go_on) has the same result as alone, whole and in pieces. Second
+ *    heads are the bytes behind the first head, and heads that the harness makes from the first one (check_next).
  */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "fuzz/fuzz.h"
-#include "fuzz/rules.h"
-#include "unit/http/heads.h"
+#include "fuzz/meaning.h"
 
-#if FUZZ_LLHTTP
-#include "fuzz/partner.h"
-#endif
-
-enum { SMALL_HEAD = 96, LARGE_HEAD = 16384, FEW_FIELDS = 3, BYTE_BY_BYTE = 256 };
-
-struct limits {
-    uint32_t bytes, fields;
-};
+enum { SMALL_HEAD = 96, FEW_FIELDS = 3, BYTE_BY_BYTE = 256 };
+enum { ONE_STRING = 0x40, ALL_STRINGS = 0x80 }; /* of the first byte: what becomes a string */
 
 /* ---- in pieces ---- */
 
@@ -36,22 +30,21 @@ static void check_alike(const struct parsed *whole, const struct parsed *parts)
     FUZZ_CHECK(ended_alike(whole, parts));
 }
 
-static void parse_pieces(const struct parsed *whole, const char *bytes, size_t size, struct limits limits,
-                         unsigned seed)
+static void parse_pieces(const struct parsed *whole, struct parsed *p, const char *bytes, size_t size,
+                         struct meaning_limits limits, unsigned seed)
 {
     struct dice dice = {seed};
-    struct parsed p;
     size_t given = 0, most = seed % 4 == 3 ? size + 1 : 24;
-    parsed_init(&p, limits.bytes, limits.fields);
+    parsed_init(p, limits.bytes, limits.fields);
     do {
         given += dice_throw(&dice, (unsigned)(most < size - given + 1 ? most : size - given + 1));
         given += given < size;
-        parse_part(&p, bytes, given);
-    } while (p.rc == 0 && given < size);
-    check_alike(whole, &p);
+        parse_part(p, bytes, given);
+    } while (p->rc == 0 && given < size);
+    check_alike(whole, p);
 }
 
-static void parse_bytewise(const struct parsed *whole, const char *bytes, size_t size, struct limits limits)
+static void parse_bytewise(const struct parsed *whole, const char *bytes, size_t size, struct meaning_limits limits)
 {
     struct parsed p;
     parsed_init(&p, limits.bytes, limits.fields);
@@ -60,172 +53,164 @@ static void parse_bytewise(const struct parsed *whole, const char *bytes, size_t
     check_alike(whole, &p);
 }
 
-/* ---- against the rules ---- */
+/* ---- behind another head ---- */
 
-static struct text slice(const struct parsed *p, struct wh_slice s)
+/*
+ * Begins a head behind another one, as connection.c does: both are in one buffer, and a body of `gap` bytes is between them.
+ * The first `given` bytes of the new head have come. `kept` is the previous head, with the zero bytes of the server. Later
+ * calls get a copy of the new head alone, because the server may move it then.
+ */
+static void parse_behind(struct parsed *p, const struct parsed *before, const char *kept, size_t gap, const char *bytes,
+                         size_t given)
 {
-    FUZZ_CHECK(s.at <= (uint32_t)p->rc && s.size <= (uint32_t)p->rc - s.at);
-    return (struct text){p->bytes + s.at, s.size};
+    size_t size = (size_t)before->rc, distance = size + gap;
+    char *buffer = malloc(distance + given);
+    memcpy(buffer, kept, size);
+    memset(buffer + size, 'b', gap);
+    memcpy(buffer + distance, bytes, given);
+    *p = *before;
+    p->head.fields = p->fields;
+    p->bytes = bytes;
+    wh_head_go_on(&p->head, (uint32_t)distance);
+    p->rc = wh_parse_head(&p->head, buffer + distance, given);
+    free(buffer);
 }
 
-static void check_target(const struct parsed *p, const struct rules_head *h)
+static void check_alone(const struct parsed *alone, const struct parsed *behind, struct text head)
+{
+    if (!ended_alike(alone, behind))
+        fuzz_fail(__FILE__, __LINE__, "%d behind another head, %d alone, or another meaning: %.*s", behind->rc,
+                  alone->rc, (int)head.size, head.at);
+}
+
+/* The latest head of a buffer, twice. */
+struct before {
+    struct parsed whole, parts; /* parsed in one call, and in several */
+    struct meaning_limits limits;
+    struct dice dice; /* for the next head: its parts, and the body before it */
+};
+
+/* Parses a head (of at least one byte) behind another one, and checks the result. *b becomes the new head. */
+static void check_behind(struct before *b, const char *kept, struct text head)
+{
+    struct parsed alone, p;
+    size_t gap = dice_throw(&b->dice, 3) * 7, given = 1 + dice_throw(&b->dice, (unsigned)head.size);
+    parsed_init(&alone, b->limits.bytes, b->limits.fields);
+    parse_part(&alone, head.at, head.size);
+    parse_behind(&p, &b->whole, kept, gap, head.at, head.size);
+    check_alone(&alone, &p, head);
+    check_meaning(&p, head.at, head.size, b->limits);
+    b->whole = p;
+    parse_behind(&p, &b->parts, kept, gap, head.at, given);
+    while (p.rc == 0 && given < head.size) {
+        given += 1 + dice_throw(&b->dice, (unsigned)(head.size - given));
+        parse_part(&p, head.at, given);
+    }
+    check_alone(&alone, &p, head);
+    b->parts = p;
+}
+
+/* Parses a head behind the first one, and then the first one again: that is mostly a repeat of a repeat. */
+static void check_two(const struct before *first, const char *kept, struct text head)
+{
+    struct before b = *first;
+    check_behind(&b, kept, head);
+    if (b.whole.rc > 0)
+        check_behind(&b, head.at, (struct text){first->whole.bytes, (size_t)first->whole.rc});
+}
+
+static void make_string(char *bytes, struct wh_slice s)
+{
+    if (s.size > 0)
+        bytes[s.at + s.size] = '\0';
+}
+
+/* Puts zero bytes behind the value of one field, or behind all strings that a handler may ask for (wh_text). */
+static void make_strings(char *bytes, const struct parsed *p, uint8_t mode, struct dice dice)
 {
     const struct wh_head *head = &p->head;
-    struct text path = slice(p, head->path);
-    FUZZ_CHECK(texts_equal(slice(p, head->method_text), h->method));
-    FUZZ_CHECK(texts_equal(slice(p, head->target), h->target));
-    FUZZ_CHECK(texts_equal(path, h->path));
-    FUZZ_CHECK_INT(head->has_query, h->has_query);
-    if (head->has_query)
-        FUZZ_CHECK(texts_equal(slice(p, head->query), h->query));
-    FUZZ_CHECK(texts_equal(head->host.size > 0 ? slice(p, head->host) : (struct text){0}, h->host));
-    if (path.size > 0) {
-        FUZZ_CHECK_INT(head->has_percent, memchr(path.at, '%', path.size) != NULL);
-        FUZZ_CHECK(head->has_dot || !memmem(path.at, path.size, "/.", 2));
+    unsigned one = head->count > 0 ? dice_throw(&dice, head->count) : 0;
+    for (unsigned i = 0; i < head->count; i++) {
+        if (mode & ALL_STRINGS || i == one)
+            bytes[p->fields[i].value.at + p->fields[i].value.size] = '\0'; /* it may be empty */
+        if (mode & ALL_STRINGS)
+            make_string(bytes, p->fields[i].name);
+    }
+    if (mode & ALL_STRINGS) {
+        make_string(bytes, head->method_text);
+        make_string(bytes, head->path);
+        make_string(bytes, head->has_query ? head->query : (struct wh_slice){0});
+        make_string(bytes, head->form == WH_ABSOLUTE_FORM ? (struct wh_slice){0} : head->host);
     }
 }
 
-static void check_meaning(const struct parsed *p, const struct rules_head *h)
+/* What follows the first head, behind its body if all of that is there. */
+static struct text rest_of(const struct parsed *p, const char *bytes, size_t size)
 {
-    static const char *const methods[] = {NULL,  "GET",   "HEAD",   "OPTIONS", "POST",
-                                          "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"};
-    const struct wh_head *head = &p->head;
-    for (unsigned i = WH_GET; i <= WH_TRACE; i++)
-        FUZZ_CHECK_INT(head->method == i, text_is(h->method, methods[i]));
-    check_target(p, h);
-    FUZZ_CHECK_INT(head->minor, h->minor);
-    FUZZ_CHECK_INT(head->is_chunked, h->is_chunked);
-    FUZZ_CHECK_INT(head->has_length, h->has_length);
-    FUZZ_CHECK_INT(head->length, h->length);
-    FUZZ_CHECK_INT(head->keeps_alive, h->keeps_alive);
-    FUZZ_CHECK_INT(head->says_keep_alive, h->says_keep_alive);
-    FUZZ_CHECK_INT(head->expects_continue, h->expects_continue);
-    FUZZ_CHECK_INT(head->has_upgrade, h->has_upgrade);
-    FUZZ_CHECK_INT(head->count, h->count);
-    for (unsigned i = 0; i < h->count; i++) {
-        FUZZ_CHECK(texts_equal(slice(p, p->fields[i].name), h->fields[i].name));
-        FUZZ_CHECK(texts_equal(slice(p, p->fields[i].value), h->fields[i].value));
-    }
+    struct text rest = {bytes + p->rc, size - (size_t)p->rc};
+    if (p->head.length <= rest.size)
+        rest = (struct text){rest.at + p->head.length, rest.size - (size_t)p->head.length};
+    return rest;
 }
 
-static void check_broken(const struct parsed *p, uint32_t broken)
+/* The first line of the text that is not empty, with its line end, and an empty line before it. Size 0: there is none. */
+static struct text first_line(struct text t)
 {
-    if (broken == 0)
-        fuzz_fail(__FILE__, __LINE__, "the parser answers %d to a head that breaks no rule", -p->rc);
-    if (!rules_have_status(broken, -p->rc))
-        fuzz_fail(__FILE__, __LINE__, "the parser answers %d, and the broken rules are %#x", -p->rc, broken);
+    size_t empty = t.size >= 2 && memcmp(t.at, "\r\n", 2) == 0 ? 2 : 0;
+    const char *stop = memmem(t.at + empty, t.size - empty, "\r\n", 2);
+    return stop ? text_between(t.at, stop + 2) : (struct text){t.at, 0};
 }
 
-static void check_rules(const struct parsed *p, const char *bytes, size_t size, struct limits limits)
+/* Checks a head of this line and these fields. */
+static void check_made(const struct before *first, const char *kept, struct text line, const char *fields, size_t size)
 {
-    struct rules_head h;
-    size_t head = rules_head_size(bytes, size);
-    if (head == 0) {
-        FUZZ_CHECK(p->rc <= 0 && (p->rc < 0 || size < limits.bytes));
-        return;
-    }
-    rules_read(&h, bytes, head, limits.bytes, limits.fields);
-    if (p->rc <= 0) {
-        check_broken(p, h.broken);
-        return;
-    }
-    FUZZ_CHECK_INT(h.broken, 0);
-    FUZZ_CHECK_INT(p->rc, head);
-    check_meaning(p, &h);
+    char *head = malloc(line.size + size);
+    memcpy(head, line.at, line.size);
+    memcpy(head + line.size, fields, size);
+    check_two(first, kept, (struct text){head, line.size + size});
+    free(head);
 }
 
-/* ---- against llhttp ---- */
-
-#if FUZZ_LLHTTP
-
-static bool has_name(struct text name, const char *lower)
+/* The same with one byte of the fields changed. Three bytes say which byte, and what it becomes. */
+static void check_changed(const struct before *first, struct text line, const char *fields, size_t size,
+                          const uint8_t *change)
 {
-    return name.size == strlen(lower) && strncasecmp(name.at, lower, name.size) == 0;
+    char *changed = fuzz_copy(fields, size);
+    changed[(change[0] << 8 | change[1]) % size] = (char)change[2];
+    check_made(first, first->whole.bytes, line, changed, size);
+    free(changed);
 }
 
 /*
- * What llhttp is known to read otherwise than the parser. In a copy of the head:
- *  - a method that it does not know becomes GET (and what follows moves);
- *  - a TAB in Connection, Content-Length and Transfer-Encoding becomes a space: it takes the TAB for a part of the word;
- *  - the name Proxy-Connection gets another first letter: it takes it for Connection.
+ * Second heads behind one that was accepted:
+ *  - the bytes that follow it;
+ *  - a head with the same fields. Its request line is the first line that follows, or else that of the first head;
+ *  - such a head with one byte changed. The three bytes behind the line say how;
+ *  - such a head behind a first one with zero bytes, and one that has these zero bytes too.
  */
-static char *translate(const struct rules_head *h, const char *bytes, size_t *size)
+static void check_next(const struct before *first, size_t size, uint8_t mode)
 {
-    static const char get[3] = {'G', 'E', 'T'};
-    char *copy = malloc(h->size + sizeof get);
-    memcpy(copy, bytes, h->size);
-    *size = h->size;
-    for (unsigned i = 0; i < h->count; i++) {
-        struct text name = h->fields[i].name;
-        if (has_name(name, "proxy-connection"))
-            copy[name.at - bytes] = 'X';
-        if (!has_name(name, "connection") && !has_name(name, "content-length") && !has_name(name, "transfer-encoding"))
-            continue;
-        for (char *p = copy + (name.at - bytes); *p != '\r'; p++) {
-            if (*p == '\t')
-                *p = ' ';
-        }
-    }
-    if (!partner_knows_method(h->method)) {
-        size_t at = (size_t)(h->method.at - bytes), end = at + h->method.size;
-        memmove(copy + at + 3, copy + end, h->size - end);
-        memcpy(copy + at, get, sizeof get);
-        *size = h->size - h->method.size + 3;
-    }
-    return copy;
-}
-
-/* A head that both have accepted. */
-static void compare(const struct rules_head *h, const struct partner_head *other)
-{
-    FUZZ_CHECK_INT(other->size, h->size);
-    FUZZ_CHECK(text_is(h->method, other->method));
-    FUZZ_CHECK(texts_equal(h->target, other->url));
-    FUZZ_CHECK_INT(other->major, 1);
-    FUZZ_CHECK_INT(other->minor, h->minor);
-    FUZZ_CHECK_INT(other->is_chunked, h->is_chunked);
-    FUZZ_CHECK_INT(other->has_length, h->has_length);
-    FUZZ_CHECK_INT(other->length, h->length);
-    if (h->minor == 1 || !h->says_close) /* it keeps an HTTP/1.0 connection that says both */
-        FUZZ_CHECK_INT(other->keeps_alive, h->keeps_alive);
-    if (h->minor == 1 && rules_field(h, "upgrade").size > 0) /* it does not see one without a value */
-        FUZZ_CHECK_INT(other->has_upgrade, h->has_upgrade);
-    FUZZ_CHECK_INT(other->count, h->count);
-    for (unsigned i = 0; i < h->count; i++) {
-        FUZZ_CHECK(texts_equal(h->fields[i].name, other->fields[i].name));
-        FUZZ_CHECK(texts_equal(h->fields[i].value, other->fields[i].value));
+    const char *bytes = first->whole.bytes;
+    size_t head_size = (size_t)first->whole.rc, line_size = first->whole.head.fields_at;
+    size_t fields_size = head_size - line_size;
+    struct text rest = rest_of(&first->whole, bytes, size), line = first_line(rest);
+    const char *change = rest.at + line.size;
+    bool has_change = rest.size - line.size >= 3;
+    if (line.size == 0)
+        line = (struct text){bytes, line_size};
+    if (rest.size > 0)
+        check_two(first, bytes, rest);
+    check_made(first, bytes, line, bytes + line_size, fields_size);
+    if (has_change)
+        check_changed(first, line, bytes + line_size, fields_size, (const uint8_t *)change);
+    if (mode & (ONE_STRING | ALL_STRINGS)) {
+        char *kept = fuzz_copy(bytes, head_size);
+        make_strings(kept, &first->whole, mode, first->dice);
+        check_made(first, kept, line, bytes + line_size, fields_size);
+        check_made(first, kept, line, kept + line_size, fields_size);
+        free(kept);
     }
 }
-
-static void check_accepted(const struct parsed *p, const char *bytes)
-{
-    struct rules_head h;
-    struct partner_head other;
-    size_t size;
-    rules_read(&h, bytes, (size_t)p->rc, LARGE_HEAD, RULES_FIELDS);
-    char *copy = translate(&h, bytes, &size);
-    rules_read(&h, copy, size, LARGE_HEAD, RULES_FIELDS);
-    partner_read_head(&other, copy, size);
-    if (!other.is_accepted)
-        fuzz_fail(__FILE__, __LINE__, "llhttp refuses what the parser accepts: %s", other.reason);
-    compare(&h, &other);
-    free(copy);
-}
-
-/* What llhttp accepts and the parser refuses. */
-static void check_refused(const struct parsed *p, const char *bytes, size_t size, struct limits limits)
-{
-    struct rules_head h;
-    struct partner_head other;
-    partner_read_head(&other, bytes, size);
-    if (!other.is_accepted)
-        return;
-    FUZZ_CHECK(p->rc < 0); /* its end is seen */
-    rules_read(&h, bytes, other.size, limits.bytes, limits.fields);
-    check_broken(p, h.broken);
-}
-
-#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
 {
@@ -233,20 +218,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
         return 0;
     const char *bytes = (const char *)input + 1;
     size_t size = input_size - 1;
-    struct limits limits = {input[0] & 0x10 ? SMALL_HEAD : LARGE_HEAD, input[0] & 0x20 ? FEW_FIELDS : HEAD_FIELDS};
-    struct parsed whole;
-    parsed_init(&whole, limits.bytes, limits.fields);
-    parse_part(&whole, bytes, size);
-    whole.bytes = bytes;
-    parse_pieces(&whole, bytes, size, limits, input[0] & 15);
+    struct meaning_limits limits = {input[0] & 0x10 ? SMALL_HEAD : MEANING_HEAD,
+                                    input[0] & 0x20 ? FEW_FIELDS : HEAD_FIELDS};
+    struct before first = {.limits = limits, .dice = {input[0] << 16 ^ size}};
+    parsed_init(&first.whole, limits.bytes, limits.fields);
+    parse_part(&first.whole, bytes, size);
+    first.whole.bytes = bytes;
+    parse_pieces(&first.whole, &first.parts, bytes, size, limits, input[0] & 15);
     if (size <= BYTE_BY_BYTE)
-        parse_bytewise(&whole, bytes, size, limits);
-    check_rules(&whole, bytes, size, limits);
-#if FUZZ_LLHTTP
-    if (whole.rc > 0)
-        check_accepted(&whole, bytes);
-    else
-        check_refused(&whole, bytes, size, limits);
-#endif
+        parse_bytewise(&first.whole, bytes, size, limits);
+    check_meaning(&first.whole, bytes, size, limits);
+    if (first.whole.rc > 0)
+        check_next(&first, size, input[0]);
     return 0;
 }
