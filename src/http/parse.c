@@ -513,7 +513,6 @@ static inline bool repeat_fields(struct wh_head *head, const char *bytes, const 
     if (head->minor != head->before.minor || head->form != WH_ORIGIN_FORM || (size_t)(end - p) < size ||
         !equal_without_zero(p, bytes - head->before.distance + head->before.fields_at, size))
         return false;
-    head->saw = head->before.saw;
     if (head->fields_at != head->before.fields_at)
         move_fields(head, head->fields_at - head->before.fields_at);
     head->line = head->fields_at + (uint32_t)size - 2;

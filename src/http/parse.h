@@ -65,7 +65,7 @@ struct wh_head {
     uint8_t saw;        /* what the lines so far have said */
     struct {            /* the previous head: see wh_head_go_on */
         uint32_t distance, fields_at, fields_size;
-        uint8_t saw, minor;
+        uint8_t minor;
     } before;
 
     /* Out. Valid once wh_parse_head has returned a positive number. */
@@ -115,7 +115,6 @@ static inline void wh_head_go_on(struct wh_head *head, uint32_t distance)
     head->before.distance = distance;
     head->before.fields_at = head->fields_at;
     head->before.fields_size = head->line + 2 - head->fields_at; /* `line` is that of the empty line */
-    head->before.saw = head->saw;
     head->before.minor = head->minor;
     head->line = 0;
     head->run = head->saw = 0;
