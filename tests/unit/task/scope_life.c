@@ -444,7 +444,7 @@ static void in_the_child(weft_scope *s)
     } while (0)
 
 /* Long enough for the first part of in_the_child. */
-#define CHILDS_DEADLINE ((WF_VALGRIND || TEST_EMULATED ? 4000 : 700) * WEFT_MS)
+#define CHILDS_DEADLINE ((WF_VALGRIND || TEST_EMULATED ? 15000 : 1500) * WEFT_MS)
 
 IN_A_SCOPE_FIBER(in_the_child_of_a_fork_scopes_hold_no_children)
 {
