@@ -7,6 +7,8 @@
  * connection leaves the list before the flusher runs. If the handler waits, the flusher runs, and sends the answers as
  * fast as the client reads them. The same holds while a scope waits for its children: then the exchange's own answer is
  * complete, and is sent.
+ *
+ * The flusher also gives back the worker's spare memory: see spare.h.
  */
 #ifndef WH_HTTP_FLUSHER_H
 #define WH_HTTP_FLUSHER_H
@@ -22,5 +24,8 @@ void wh_flushers_stop(weft_http *h);
 /* The connection has collected answers, and its next handler is about to run. In the connection's fiber. */
 void wh_flusher_watch(struct wh_connection *c);
 void wh_flusher_forget(struct wh_connection *c);
+
+/* Lets the worker's flusher run, if there is one. In a fiber of the worker. */
+void wh_flusher_wake(struct wh_worker *w);
 
 #endif
