@@ -70,6 +70,7 @@ if(TARGET test_unit_http_nested)
   target_compile_options(test_unit_http_nested PRIVATE -fexceptions) # a handler is unwound; not each processor has the tables for that anyway
 endif()
 weft_served_test(no_memory)
+weft_served_test(allocations)
 weft_served_test(disconnect)
 weft_served_test(limits)
 weft_served_test(crowd)

@@ -258,9 +258,9 @@ bool wh_body_drain(weft_exchange *x)
         return true;
     if (!wh_body_can_drain(x))
         return false;
-    waste = weft_http_alloc(x, WASTE);
-    if (!waste)
+    if (wh_out_reserve(x->c, WASTE) != 0)
         return false;
+    waste = wh_out_at(x->c); /* behind the answers, where nobody writes before the next request */
     x->body_allowed = UINT64_MAX;
     while (x->body != WH_NO_BODY) {
         ptrdiff_t n = weft_http_read(x, waste, WASTE, WEFT_FOREVER);

@@ -55,7 +55,7 @@ static void give_block(struct wh_connection *c)
     if (c->is_unflushed)
         wh_flusher_forget(c);
     if (c->block)
-        wh_block_give(c->h, c->w, c->block);
+        wh_block_give(c->w, c->block);
     c->block = NULL;
 }
 
@@ -116,7 +116,7 @@ static RARE void clear_below(void)
 static ptrdiff_t wait_on_shared(struct wh_connection *c, weft_time since)
 {
     ptrdiff_t n = -EAGAIN;
-    wh_input_end(c);
+    wh_input_lend(c);
     wh_count_add(&c->w->idle_begun, 1);
     while (n == -EAGAIN) {
         clear_below();
@@ -460,6 +460,8 @@ static void end(struct wh_connection **at)
             wh_reset_at_close(c);
         wh_count_add(&c->w->ended, 1);
     }
+    if (c->block)
+        c->block->sent = weft_now(); /* the block was used until now: spare.h */
     give_block(c);
     wh_input_end(c);
     if (c->address)

@@ -80,6 +80,11 @@ static weft_time retry(struct wh_worker *w, weft_span *pause, weft_time again)
     return (weft_time){now.ns + *pause};
 }
 
+static weft_time earlier(weft_time a, weft_time b)
+{
+    return a.ns < b.ns ? a : b;
+}
+
 static void *run(void *arg)
 {
     struct wh_worker *w = arg;
@@ -87,13 +92,16 @@ static void *run(void *arg)
     weft_time again = WEFT_FOREVER;
     w->flusher = weft_fiber_current();
     for (;;) {
+        if (w->look_at.ns != 0)
+            wh_spares_look(w); /* first: it may let other fibers run, which then need the rest */
         send_all(w);
         again = retry(w, &pause, again);
         w->flusher_is_awake = false;
-        if (weft_park(again) == -ECANCELED)
+        if (weft_park(w->look_at.ns == 0 ? again : earlier(again, w->look_at)) == -ECANCELED)
             break;
     }
     w->flusher = NULL;
+    wh_spares_free(w); /* nobody looks any more, and the server may never serve again */
     return NULL;
 }
 
@@ -123,16 +131,21 @@ void wh_flushers_stop(weft_http *h)
     }
 }
 
+void wh_flusher_wake(struct wh_worker *w)
+{
+    if (!w->flusher || w->flusher_is_awake)
+        return;
+    w->flusher_is_awake = true;
+    weft_unpark(w->flusher);
+}
+
 void wh_flusher_watch(struct wh_connection *c)
 {
     struct wh_worker *w = c->w;
     if (!w->flusher || c->is_unflushed)
         return;
     link_to(&w->unflushed, c);
-    if (w->flusher_is_awake)
-        return;
-    w->flusher_is_awake = true;
-    weft_unpark(w->flusher);
+    wh_flusher_wake(w);
 }
 
 void wh_flusher_forget(struct wh_connection *c)

@@ -7,6 +7,8 @@
  * connection leaves the list before the flusher runs. If the handler waits, the flusher runs, and sends the answers as
  * fast as the client reads them. A connection also enters the list when the scope of its exchange waits for children.
  * Then the exchange's own answer is complete, and the flusher sends it too.
+ *
+ * The flusher also gives back the worker's spare memory: see spare.h.
  */
 #ifndef WH_HTTP_FLUSHER_H
 #define WH_HTTP_FLUSHER_H
@@ -24,5 +26,8 @@ void wh_flushers_stop(weft_http *h);
 void wh_flusher_watch(struct wh_connection *c);
 /* Takes the connection out of its list, if it is in one. */
 void wh_flusher_forget(struct wh_connection *c);
+
+/* Lets the worker's flusher run, if there is one. In a fiber of the worker. */
+void wh_flusher_wake(struct wh_worker *w);
 
 #endif

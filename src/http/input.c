@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "http/connection.h"
-#include "http/memory.h"
 #include "http/server.h"
 
 enum { SLAB = 64 * 1024 };
@@ -22,9 +21,14 @@ struct small {
 
 _Static_assert(sizeof(struct small) == 33 * 64, "an odd number of cache lines");
 
-/* owner: the worker. A slab with free buffers is in its worker's list. */
+/* owner: the worker. A slab with free buffers is in its worker's list `open`, or is spare: then no buffer is used. */
 struct wh_slab {
-    struct wh_slab *next, *prev;
+    union {
+        struct {
+            struct wh_slab *next, *prev;
+        };
+        struct wh_spare spare;
+    };
     struct small *free;
     unsigned used;    /* buffers that connections have */
     unsigned touched; /* the first so many buffers have been used at least once */
@@ -36,11 +40,11 @@ enum { PER_SLAB = (SLAB - sizeof(struct wh_slab)) / sizeof(struct small) };
 
 static void link_slab(struct wh_worker *w, struct wh_slab *s)
 {
-    s->next = w->slabs;
+    s->next = w->open;
     s->prev = NULL;
     if (s->next)
         s->next->prev = s;
-    w->slabs = s;
+    w->open = s;
 }
 
 static void unlink_slab(struct wh_worker *w, struct wh_slab *s)
@@ -48,16 +52,23 @@ static void unlink_slab(struct wh_worker *w, struct wh_slab *s)
     if (s->prev)
         s->prev->next = s->next;
     else
-        w->slabs = s->next;
+        w->open = s->next;
     if (s->next)
         s->next->prev = s->prev;
 }
 
+/* A slab is all zero when it is made. */
+static struct wh_slab *take_slab(struct wh_worker *w)
+{
+    struct wh_slab *s = wh_spares_take(&w->slabs);
+    return s ? s : wh_spares_make(&w->slabs, SLAB);
+}
+
 static struct small *take(struct wh_worker *w)
 {
-    struct wh_slab *s = w->slabs;
+    struct wh_slab *s = w->open;
     if (!s) {
-        s = wh_pages(SLAB); /* all zero */
+        s = take_slab(w);
         if (!s)
             return NULL;
         link_slab(w, s);
@@ -73,17 +84,18 @@ static struct small *take(struct wh_worker *w)
     return one;
 }
 
-static void give(struct wh_worker *w, struct small *one)
+/* Returns the slab if none of its buffers is used any more: then it is in no list. Else NULL. */
+static struct wh_slab *give(struct wh_worker *w, struct small *one)
 {
     struct wh_slab *s = one->slab;
     if (s->used-- == PER_SLAB)
         link_slab(w, s);
     one->next = s->free;
     s->free = one;
-    if (s->used > 0 || (w->slabs == s && !s->next)) /* the last slab of the list stays */
-        return;
+    if (s->used > 0 || (w->open == s && !s->next)) /* the last slab of the list stays */
+        return NULL;
     unlink_slab(w, s);
-    wh_pages_free(s, SLAB);
+    return s;
 }
 
 static struct small *small_of(const struct wh_connection *c)
@@ -112,15 +124,39 @@ bool wh_input_begin(struct wh_connection *c)
     return one != NULL;
 }
 
-void wh_input_end(struct wh_connection *c)
+static void give_large(struct wh_worker *w, char *large)
+{
+    wh_spares_give(w, &w->larges, large);
+}
+
+/* Gives back the small buffer. If its slab is then not used, that is spare. */
+static void lend_small(struct wh_connection *c)
+{
+    struct wh_slab *s = give(c->w, small_of(c));
+    if (s)
+        wh_spares_give(c->w, &c->w->slabs, s);
+}
+
+void wh_input_lend(struct wh_connection *c)
 {
     if (!c->in)
         return;
     if (is_small(c))
-        give(c->w, small_of(c));
+        lend_small(c);
     else
-        wh_pages_free(c->in, c->in_size);
+        give_large(c->w, c->in);
     place(c, NULL, 0);
+}
+
+void wh_input_end(struct wh_connection *c)
+{
+    if (c->in && is_small(c)) {
+        struct wh_slab *s = give(c->w, small_of(c));
+        if (s)
+            wh_spares_drop(&c->w->slabs, s);
+        place(c, NULL, 0);
+    }
+    wh_input_lend(c);
 }
 
 /* If there is no memory for a small buffer, the large one stays. */
@@ -128,9 +164,8 @@ void wh_input_clear(struct wh_connection *c)
 {
     if (!is_small(c)) {
         char *large = c->in;
-        size_t size = c->in_size;
         if (wh_input_begin(c))
-            wh_pages_free(large, size);
+            give_large(c->w, large);
     }
     c->in_at = c->in_end = c->body_at = 0;
     c->last_at = WH_NO_LAST;
@@ -138,12 +173,14 @@ void wh_input_clear(struct wh_connection *c)
 
 static bool grow(struct wh_connection *c)
 {
-    char *large = wh_pages(c->h->in_size);
+    char *large = wh_spares_take(&c->w->larges);
     size_t count = c->in_end - c->in_at;
+    if (!large)
+        large = wh_spares_make(&c->w->larges, c->h->in_size);
     if (!large)
         return false;
     memcpy(large, c->in + c->in_at, count);
-    give(c->w, small_of(c));
+    lend_small(c);
     place(c, large, c->h->in_size);
     c->in_end = (uint32_t)count;
     return true;
@@ -164,9 +201,9 @@ bool wh_input_reserve(struct wh_connection *c, size_t bytes)
 
 void wh_inputs_free(struct wh_worker *w)
 {
-    while (w->slabs) {
-        struct wh_slab *s = w->slabs;
+    while (w->open) {
+        struct wh_slab *s = w->open;
         unlink_slab(w, s);
-        wh_pages_free(s, SLAB);
+        wh_spares_drop(&w->slabs, s);
     }
 }

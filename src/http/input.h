@@ -5,9 +5,9 @@
  *                  in_at                  body_at                in_end  in_size
  *
  * A connection that waits for a request has a small buffer, because most requests fit. It takes a large buffer for a
- * request that does not fit, and gives the large buffer back when it waits again. Small buffers are cut from slabs. No
- * two neighbours begin at the same offset in their pages, because such buffers would compete for the same lines of a
- * cache. A slab that no connection uses goes back to the system, unless no other slab has free buffers.
+ * request that does not fit, and gives it back to the worker when it waits again: the next such request of any
+ * connection uses it (spare.h). Small buffers are cut from slabs. No two neighbours begin at the same offset in their
+ * pages, because such buffers would compete for the same lines of a cache.
  */
 #ifndef WH_HTTP_INPUT_H
 #define WH_HTTP_INPUT_H
@@ -26,8 +26,11 @@ enum {
 /* Gives the connection a small buffer, empty. False: no memory. */
 bool wh_input_begin(struct wh_connection *c);
 
-/* Gives back the connection's buffer. */
+/* Gives back the connection's buffer. If no connection uses its slab any more, the slab goes back to the system. */
 void wh_input_end(struct wh_connection *c);
+
+/* The same between requests: if no connection uses the slab any more, the worker keeps it as a spare one. */
+void wh_input_lend(struct wh_connection *c);
 
 /* The connection has used all bytes: empties its buffer, and replaces a large buffer by a small one. */
 void wh_input_clear(struct wh_connection *c);
@@ -38,7 +41,7 @@ void wh_input_clear(struct wh_connection *c);
  */
 bool wh_input_reserve(struct wh_connection *c, size_t bytes);
 
-/* Frees the slabs of a worker. No connection is left. */
+/* Frees the slabs of a worker that are not spare. No connection is left. */
 void wh_inputs_free(struct wh_worker *w);
 
 #endif

@@ -26,4 +26,8 @@ void wh_pages_free(void *p, size_t bytes);
  */
 void wh_alloc_fail_at(unsigned nth);
 
+/* For tests, in builds with WF_SEAM: allocations so far, and the bytes of pages that are not given back. Else 0. */
+unsigned wh_alloc_count(void);
+size_t wh_pages_held(void);
+
 #endif

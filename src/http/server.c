@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "http/address.h"
-#include "http/block.h"
 #include "http/connection.h"
 #include "http/field.h"
 #include "http/input.h"
@@ -73,8 +72,8 @@ int weft_http_free(weft_http *h)
     if (wh_server_is_serving(h))
         return -EBUSY;
     for (unsigned i = 0; i < h->worker_count; i++) {
-        wh_blocks_free(h, &h->workers[i]);
         wh_inputs_free(&h->workers[i]);
+        wh_spares_free(&h->workers[i]);
     }
     free(h->workers);
     if (h->log)

@@ -18,8 +18,8 @@
 #include <weft/sync.h>
 
 #include "http/date.h"
+#include "http/spare.h"
 
-struct wh_block;
 struct wh_slab;
 struct wh_connection;
 struct wh_routes;
@@ -52,14 +52,14 @@ enum {
 
 /* What the connections of one worker share. owner: that worker; any thread reads the counts. */
 struct wh_worker {
-    struct wh_block *spare; /* blocks that no connection uses */
-    unsigned spares;
-    struct wh_slab *slabs;              /* slabs that have free small buffers: input.h */
-    int64_t second;                     /* the time of `date` */
-    char ok[17];                        /* "HTTP/1.1 200 OK" and its line end; in a 200, `date` follows */
-    char date[WH_DATE_FIELD];           /* the whole field */
-    char type[WH_TYPE_KEPT];            /* the last content type that was checked; "": none */
-    char type_field[WH_TYPE_KEPT + 16]; /* that type as a whole field */
+    struct wh_spares blocks, larges, slabs; /* struct wh_block, large input buffers, and struct wh_slab */
+    struct wh_slab *open;                   /* slabs that have free small buffers: input.h */
+    weft_time look_at;                      /* when the flusher looks at what is spare; 0: it need not */
+    int64_t second;                         /* the time of `date` */
+    char ok[17];                            /* "HTTP/1.1 200 OK" and its line end; in a 200, `date` follows */
+    char date[WH_DATE_FIELD];               /* the whole field */
+    char type[WH_TYPE_KEPT];                /* the last content type that was checked; "": none */
+    char type_field[WH_TYPE_KEPT + 16];     /* that type as a whole field */
     uint32_t type_field_size;
     struct wh_connection *unflushed; /* connections with answers for the flusher to send: see flusher.h */
     struct wh_connection *stuck;     /* the same; their clients did not take all at the last try */
