@@ -291,8 +291,6 @@ static enum fate answer(struct wh_connection *c, int head_size)
 static void linger(struct wh_connection *c)
 {
     size_t size = 0;
-    if (wh_out_flush(c) != 0)
-        return;
     weft_cancel_on_hangup(c->fd, NULL); /* after wh_send_end, a normal close of the client would count as a hangup */
     wh_send_end(c);
     weft_time end = weft_in(LINGER_TIME);
@@ -318,10 +316,10 @@ static bool should_linger(const struct wh_connection *c, bool was_refused)
 static RARE void end_last(struct wh_connection *c, bool was_refused)
 {
     wh_enter(c, wh_phase(c), WH_LINGER);
-    if (should_linger(c, was_refused))
+    if (wh_out_flush(c) != 0)
+        c->resets = c->block->x.ends_with_close; /* else the client would take its part for the whole answer */
+    else if (should_linger(c, was_refused))
         linger(c);
-    else
-        wh_out_flush(c);
 }
 
 /* The loop */
