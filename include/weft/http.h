@@ -193,10 +193,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
  * this call answers for it. That answer has the fields that were added before this call, and none that the handler has
  * added. So after this call weft_http_status tells the status that the client gets, unless the answer was cut.
  *
- * The handler runs at most once: a call after it has begun runs nothing.
+ * A call runs nothing if the handler has begun, or if an earlier call has returned: the answer is complete then.
  *
  * Returns: what the handler has returned; if there is no handler, because the server itself answers (404 and so on), as
- *          weft_http_reply; -EALREADY the handler has run, or runs
+ *          weft_http_reply; -EALREADY the call runs nothing
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing

@@ -235,10 +235,11 @@ int weft_http_next(weft_exchange *x)
     bool had_scope = x->has_scope;
     unsigned number = x->layer;
     if (number > h->layer_count)
-        return -EALREADY; /* the handler runs once, and does not run itself */
+        return -EALREADY;
     x->layer++;
     int rc = number < h->layer_count ? h->layers[number].fn(x, h->layers[number].arg) : run_route(x);
     rc = complete(x, rc, added);
+    x->layer = h->layer_count + 1; /* the answer is complete. What has refused to go on must not be passed by */
     if (x->has_scope && !had_scope)
         close_scope(x);
     return rc;

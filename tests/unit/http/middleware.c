@@ -220,6 +220,19 @@ TEST(going_on_twice_gives_one_answer)
     served_end(&s);
 }
 
+TEST(going_on_twice_does_not_pass_by_middleware_that_has_refused)
+{
+    struct served s;
+    begin_with(&s, goes_on_twice, NULL, refuses, NULL);
+    CHECK_INT(ask_status(s.port, GET("/")), ==, 403);
+    CHECK_INT(seen_result, ==, -EALREADY);
+    CHECK_INT(seen_status, ==, 403);
+    CHECK_INT(ask_status(s.port, GET("/none")), ==, 403);
+    CHECK_INT(seen_result, ==, -EALREADY);
+    served_end(&s);
+    CHECK_STR(trace, "");
+}
+
 TEST(after_next_the_status_and_the_result_are_those_of_the_handler)
 {
     struct served s;
@@ -347,6 +360,7 @@ TEST(without_the_middleware_there_is_no_id)
 TESTS(middleware, middleware_runs_in_the_order_of_its_adding_around_the_handler,
       middleware_runs_for_what_the_server_answers_itself, middleware_that_does_not_go_on_keeps_the_handler_from_running,
       after_an_answer_the_rest_runs_in_vain, going_on_twice_gives_one_answer,
+      going_on_twice_does_not_pass_by_middleware_that_has_refused,
       after_next_the_status_and_the_result_are_those_of_the_handler,
       fields_of_middleware_stay_when_the_handler_fails_and_its_own_go,
       each_request_gets_an_id_of_its_own_or_keeps_a_good_one, refusals_and_failures_have_the_id_too,
