@@ -195,9 +195,11 @@ void wh_join(weft_fiber *f)
         rc = weft_join(f, NULL, WEFT_FOREVER);
         if (begun == 0)
             weft_shield_end();
-        if (rc != 0)
-            weft_yield(); /* the time of the caller's shield is over: this fiber cannot wait any more */
-    } while (rc == -ECANCELED);
+        if (rc == -ECANCELED) { /* perhaps a shield of the caller is over: then this fiber can only try */
+            weft_yield();
+            rc = weft_join(f, NULL, WEFT_NOW);
+        }
+    } while (rc == -EAGAIN);
 }
 
 /* Waits for the fiber. If the caller is cancelled, cancels the fiber too. */
