@@ -108,7 +108,7 @@ static void close_scope(weft_exchange *x)
 
 void wh_exchange_abandon(weft_exchange *x)
 {
-    if (x->answer != WH_ENDED)
+    if (x->answer == WH_BEGUN)
         x->answer = WH_CUT;
     if (x->has_scope)
         close_scope(x);

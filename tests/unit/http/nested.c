@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include <weft/hook.h>
@@ -198,6 +200,24 @@ TEST(a_handler_may_end_its_fiber)
     served_end(&s);
 }
 
+TEST(a_request_whose_handler_ends_its_fiber_without_an_answer_is_logged_as_499)
+{
+    struct served s;
+    char line[400] = "";
+    if (WF_TSAN)
+        SKIP("the sanitizer has cleanups of its own below the fiber's first frame");
+    int log = memfd_create("log", MFD_CLOEXEC);
+    served_make(&s, NULL, (struct served_route[]){{"GET /end", ends_its_fiber, NULL}, {0}});
+    CHECK_INT(weft_http_log(s.h, log), ==, 0);
+    served_start(&s, 1);
+    CHECK_INT(ask_status(s.port, GET("/end")), ==, 0);
+    served_end(&s);
+    CHECK_INT(pread(log, line, sizeof line - 1, 0), >, 0);
+    const char *request = strchr(line, '"');
+    CHECK_STR(request ? request : line, "\"GET /end HTTP/1.1\" 499 -\n");
+    close(log);
+}
+
 TEST(an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
 {
     struct served s;
@@ -215,4 +235,5 @@ TEST(an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
 
 TESTS(nested, a_handler_does_not_run_itself, a_handler_runs_once,
       middleware_closes_its_own_scope_around_that_of_the_handler, a_scope_that_a_handler_leaves_open_ends_the_program,
-      a_handler_may_end_its_fiber, an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
+      a_handler_may_end_its_fiber, a_request_whose_handler_ends_its_fiber_without_an_answer_is_logged_as_499,
+      an_answer_without_a_length_whose_fiber_ends_is_cut_by_a_reset)
