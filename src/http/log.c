@@ -14,6 +14,7 @@
 
 #include <weft/fiber.h>
 #include <weft/io.h>
+#include <weft/sched.h>
 #include <weft/sync.h>
 #include <weft/time.h>
 
@@ -232,12 +233,12 @@ static void *write_log(void *arg)
 /* ---- starts and stops ---------------------------------------------------------------------------------------- */
 
 /* Lines may be left from before the start, so the writer first looks for them. */
-static int start_writer(struct wh_log *log)
+static int start_writer(struct wh_log *log, weft_sched *sched)
 {
     atomic_store_explicit(&log->is_stopping, false, memory_order_relaxed);
     weft_event_set(&log->filled);
     weft_attr attr = {.size = sizeof attr, .name = "access log"};
-    return weft_go_with(&log->writer, &attr, write_log, log);
+    return weft_sched_go(sched, &log->writer, &attr, write_log, log);
 }
 
 /* Ends the writer's waits. From now on it gives up on a file that takes no lines for PATIENCE. */
@@ -248,12 +249,12 @@ static void stop_waiting(struct wh_log *log)
     weft_event_set(&log->urgent);
 }
 
-int wh_log_start(struct wh_log *log)
+int wh_log_start(struct wh_log *log, weft_sched *sched)
 {
     int rc = weft_mutex_lock(&log->life, WEFT_FOREVER);
     if (rc != 0)
         return rc;
-    rc = log->users == 0 ? start_writer(log) : 0;
+    rc = log->users == 0 ? start_writer(log, sched) : 0;
     if (rc == 0)
         log->users++;
     weft_mutex_unlock(&log->life);

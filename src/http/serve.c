@@ -72,11 +72,12 @@ static int choose_scheduler(weft_http *h)
     return 0;
 }
 
-/* Starts the flushers and the log's writer, which all calls need. */
+/* Starts the flushers and the log's writer, which all calls need: on the scheduler of the connections, because the other
+ * schedulers may end while one of these calls still serves. */
 static int start_helpers(weft_http *h)
 {
     int rc = wh_flushers_start(h);
-    if (rc == 0 && h->log && (rc = wh_log_start(h->log)) != 0)
+    if (rc == 0 && h->log && (rc = wh_log_start(h->log, h->sched)) != 0)
         wh_flushers_stop(h);
     return rc;
 }
