@@ -32,8 +32,8 @@ static void tell_connections(void *arg)
             continue;
         if (atomic_load_explicit(&c->phase, memory_order_seq_cst) == WH_IDLE)
             weft_shutdown(c->fd, SHUT_RD);
-        if (c->scope)
-            weft_scope_stop(c->scope, h->o.grace < 0 ? 0 : h->o.grace);
+        if (c->scope) /* a grace of 0 would cancel in this call, and so run tasks on noop under the lock */
+            weft_scope_stop(c->scope, h->o.grace < 0 ? 1 : h->o.grace);
     }
     weft_mutex_unlock(&h->lock);
 }
