@@ -203,10 +203,10 @@ WEFT_API int weft_http_use(weft_http *h, weft_handler *fn, void *arg);
  * this call answers for it. That answer has the fields that were added before this call, and none that the handler has
  * added. So after this call weft_http_status tells the status that the client gets, unless the answer was cut.
  *
- * The handler runs at most once: once it has begun, further calls run nothing.
+ * A call runs nothing once the handler has begun, or once an earlier call has returned: then the answer is complete.
  *
  * Returns: what the handler has returned (-ERANGE for a positive value); if there is no handler, because the server
- *          itself answers (404 and so on), as weft_http_reply; -EALREADY the handler has begun
+ *          itself answers (404 and so on), as weft_http_reply; -EALREADY the call runs nothing
  * Context: fiber
  * Blocks:  as the handler does
  * Owns:    nothing

@@ -258,7 +258,7 @@ __attribute__((always_inline)) static inline enum fate finish(struct wh_connecti
 {
     weft_exchange *x = &c->block->x;
     if (c->h->log)
-        wh_log_request(c->h->log, x, x->status != 0 ? x->status : 500, x->sent);
+        wh_log_request(c->h->log, x, x->answer == WH_NO_ANSWER ? 500 : x->status, x->sent);
     count_end(c, x);
     enum fate fate = x->answer != WH_ENDED || c->has_failed                    ? CUT
                      : x->keeps && (x->body == WH_NO_BODY || wh_body_drain(x)) ? KEPT
@@ -294,8 +294,6 @@ static enum fate answer(struct wh_connection *c, int head_size)
 static void linger(struct wh_connection *c)
 {
     size_t size = 0;
-    if (wh_out_flush(c) != 0)
-        return;
     weft_cancel_on_hangup(c->fd, NULL); /* because after wh_send_end, a normal close by the client counts as a hangup */
     wh_send_end(c);
     weft_time end = weft_in(LINGER_TIME);
@@ -322,10 +320,10 @@ static bool should_linger(const struct wh_connection *c, bool was_refused)
 static RARE void end_last(struct wh_connection *c, bool was_refused)
 {
     wh_enter(c, wh_phase(c), WH_LINGER);
-    if (should_linger(c, was_refused))
+    if (wh_out_flush(c) != 0)
+        c->resets = c->block->x.ends_with_close; /* else the client would take its part for the whole answer */
+    else if (should_linger(c, was_refused))
         linger(c);
-    else
-        wh_out_flush(c);
 }
 
 /* The loop */

@@ -109,7 +109,7 @@ static void close_scope(weft_exchange *x)
 
 void wh_exchange_abandon(weft_exchange *x)
 {
-    if (x->answer != WH_ENDED)
+    if (x->answer == WH_BEGUN)
         x->answer = WH_CUT;
     if (x->has_scope)
         close_scope(x);
@@ -236,10 +236,11 @@ int weft_http_next(weft_exchange *x)
     bool had_scope = x->has_scope;
     unsigned number = x->layer;
     if (number > h->layer_count)
-        return -EALREADY; /* the handler has begun */
+        return -EALREADY;
     x->layer++;
     int rc = number < h->layer_count ? h->layers[number].fn(x, h->layers[number].arg) : run_route(x);
     rc = complete(x, rc, added);
+    x->layer = h->layer_count + 1; /* the answer is complete. What has refused to go on must not be passed by */
     if (x->has_scope && !had_scope)
         close_scope(x);
     return rc;

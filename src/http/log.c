@@ -14,12 +14,14 @@
 
 #include <weft/fiber.h>
 #include <weft/io.h>
+#include <weft/sched.h>
 #include <weft/sync.h>
 #include <weft/time.h>
 
 #include "http/date.h"
 #include "http/log_line.h"
 #include "http/memory.h"
+#include "http/server.h"
 
 enum {
     URGENT = WH_LOG_BUFFER / 4, /* so many bytes are written before the second has passed */
@@ -230,35 +232,13 @@ static void *write_log(void *arg)
 
 /* ---- starts and stops ---------------------------------------------------------------------------------------- */
 
-/* Repeats a wait until it has succeeded, also in a fiber that was cancelled. */
-static void insist(int (*wait)(struct wh_log *log), struct wh_log *log)
-{
-    int rc;
-    do {
-        int begun = weft_shield_begin(weft_in(SHIELD));
-        rc = wait(log);
-        if (begun == 0)
-            weft_shield_end();
-    } while (rc == -ECANCELED);
-}
-
-static int lock_life(struct wh_log *log)
-{
-    return weft_mutex_lock(&log->life, WEFT_FOREVER);
-}
-
-static int join_writer(struct wh_log *log)
-{
-    return weft_join(log->writer, NULL, WEFT_FOREVER);
-}
-
 /* Lines may be left from before the start, so `filled` is set, and the writer looks for them. */
-static int start_writer(struct wh_log *log)
+static int start_writer(struct wh_log *log, weft_sched *sched)
 {
     atomic_store_explicit(&log->is_stopping, false, memory_order_relaxed);
     weft_event_set(&log->filled);
     weft_attr attr = {.size = sizeof attr, .name = "access log"};
-    return weft_go_with(&log->writer, &attr, write_log, log);
+    return weft_sched_go(sched, &log->writer, &attr, write_log, log);
 }
 
 /* Ends the writer's waits. From now on it gives up on a file that takes no lines for PATIENCE. */
@@ -269,12 +249,12 @@ static void stop_waiting(struct wh_log *log)
     weft_event_set(&log->urgent);
 }
 
-int wh_log_start(struct wh_log *log)
+int wh_log_start(struct wh_log *log, weft_sched *sched)
 {
-    int rc = lock_life(log);
+    int rc = weft_mutex_lock(&log->life, WEFT_FOREVER);
     if (rc != 0)
         return rc;
-    rc = log->users == 0 ? start_writer(log) : 0;
+    rc = log->users == 0 ? start_writer(log, sched) : 0;
     if (rc == 0)
         log->users++;
     weft_mutex_unlock(&log->life);
@@ -283,10 +263,11 @@ int wh_log_start(struct wh_log *log)
 
 void wh_log_stop(struct wh_log *log)
 {
-    insist(lock_life, log);
+    if (weft_mutex_lock(&log->life, WEFT_FOREVER) != 0)
+        wh_lock(&log->life); /* a cancelled caller cannot wait, so it tries and yields */
     if (--log->users == 0) {
         stop_waiting(log);
-        insist(join_writer, log);
+        wh_join(log->writer);
     }
     weft_mutex_unlock(&log->life);
 }

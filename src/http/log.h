@@ -25,12 +25,12 @@ int wh_log_new(struct wh_log **out, int fd);
 void wh_log_free(struct wh_log *log);
 
 /*
- * The first wh_log_start starts the writer, as a fiber of the caller's scheduler. It returns 0, or a negative errno.
- * Each start that returned 0 needs a wh_log_stop. The last stop waits, also in a cancelled fiber, until the writer has
- * ended. The writer first writes the lines that are left, but gives up after some seconds if the file does not take
- * them. Call both functions in a fiber.
+ * The first wh_log_start starts the writer, as a fiber of `sched`, which must outlive it. It returns 0, or a negative
+ * errno. Each start that returned 0 needs a wh_log_stop. The last stop waits, also in a cancelled fiber, until the
+ * writer has ended. The writer first writes the lines that are left, but gives up after some seconds if the file does
+ * not take them. Call both functions in a fiber.
  */
-int wh_log_start(struct wh_log *log);
+int wh_log_start(struct wh_log *log, weft_sched *sched);
 void wh_log_stop(struct wh_log *log);
 
 /* Adds lines that end with '\n', of at most WH_LOG_BUFFER bytes. Any thread. */

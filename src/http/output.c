@@ -4,6 +4,7 @@
  * A write first tries without a deadline, and so without a look at the clock. Only if the client is slow, the client
  * has write_time for each 64 KiB. A call without a deadline never lets other fibers run. So every WH_TRIES writes, one
  * has a deadline from the beginning: a handler whose client reads as fast as it writes does not hold up its neighbours.
+ * Parts of files always have a deadline.
  */
 #include "http/output.h"
 
@@ -56,7 +57,8 @@ static ptrdiff_t send_late(struct wh_connection *c, const char *bytes, size_t co
     return n == -EAGAIN ? -ETIMEDOUT : n;
 }
 
-static ptrdiff_t send_file_late(struct wh_connection *c, int file, off_t *at, size_t count, struct window *w)
+/* Always with a deadline: a part of the file that is not in memory would else be read on the worker. */
+static ptrdiff_t send_file_part(struct wh_connection *c, int file, off_t *at, size_t count, struct window *w)
 {
     ptrdiff_t n = wh_send_file(c, file, at, count, window_deadline(w, c));
     if (n != -ETIMEDOUT)
@@ -180,9 +182,7 @@ static int send_file(struct wh_connection *c, int file, off_t at, uint64_t count
 {
     while (count > 0) {
         size_t part = count < FILE_PART ? (size_t)count : FILE_PART;
-        ptrdiff_t n = may_try(c) ? wh_send_file(c, file, &at, part, WEFT_NOW) : -EAGAIN;
-        if (n == -EAGAIN)
-            n = send_file_late(c, file, &at, part, w);
+        ptrdiff_t n = send_file_part(c, file, &at, part, w);
         if (n <= 0)
             return n == 0 ? -ENODATA : (int)n;
         window_moves(w, (uint64_t)n);

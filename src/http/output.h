@@ -8,6 +8,7 @@
 #ifndef WH_HTTP_OUTPUT_H
 #define WH_HTTP_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -29,10 +30,15 @@ void wh_out_flush_whole(struct wh_connection *c);
 /* What was collected has been sent: counts the latencies of the answers in it. */
 void wh_out_sent(struct wh_connection *c);
 
+static inline bool wh_out_has_room(const struct wh_connection *c, size_t bytes)
+{
+    return WH_OUT_SIZE - c->block->out_end >= bytes;
+}
+
 /* Makes room for `bytes`, at most WH_OUT_SIZE. If they do not fit, the call first writes what was collected. */
 static inline int wh_out_reserve(struct wh_connection *c, size_t bytes)
 {
-    return WH_OUT_SIZE - c->block->out_end >= bytes ? 0 : wh_out_flush_slow(c);
+    return wh_out_has_room(c, bytes) ? 0 : wh_out_flush_slow(c);
 }
 
 /* Where the reserved bytes go. wh_out_use says how many were written there. */

@@ -137,22 +137,28 @@ static char *put_type(char *to, const char *type, size_t size)
     return wh_append(to, "\r\n", 2);
 }
 
-/* Checks a content type. If the worker keeps it: *field is the whole field, and *size the size of that. Else *size is
- * the size of the type. */
-static bool check_type(struct wh_worker *w, const char *type, const char **field, size_t *size)
+/* The content type of a head. */
+struct type {
+    const char *text;  /* NULL: none */
+    const char *field; /* the whole field, which the worker keeps; NULL: write it from `text` */
+    size_t size;       /* of the field, or else of the text */
+};
+
+/* Checks a content type, and sets the field and the size. */
+static bool check_type(struct wh_worker *w, struct type *type)
 {
-    if (strcmp(type, w->type) == 0) {
-        *field = w->type_field;
-        *size = w->type_field_size;
+    if (strcmp(type->text, w->type) == 0) {
+        type->field = w->type_field;
+        type->size = w->type_field_size;
         return true;
     }
-    *size = strlen(type);
-    if (*size > TYPE_MOST || !wh_is_field_value(type, *size))
+    size_t size = type->size = strlen(type->text);
+    if (size > TYPE_MOST || !wh_is_field_value(type->text, size))
         return false;
-    if (*size > 0 && *size < sizeof w->type) {
-        memcpy(w->type, type, *size + 1);
-        *size = w->type_field_size = (uint32_t)(put_type(w->type_field, type, *size) - w->type_field);
-        *field = w->type_field;
+    if (size > 0 && size < sizeof w->type) {
+        memcpy(w->type, type->text, size + 1);
+        type->size = w->type_field_size = (uint32_t)(put_type(w->type_field, type->text, size) - w->type_field);
+        type->field = w->type_field;
     }
     return true;
 }
@@ -198,23 +204,26 @@ __attribute__((noinline)) static int put_added(struct wh_connection *c, const we
     return rc != 0 ? rc : wh_out_put(c, "\r\n", 2);
 }
 
-/* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. `type` is a whole
- * field if is_field. */
-__attribute__((always_inline)) static inline int put_head(weft_exchange *x, const char *type, size_t type_size,
-                                                          bool is_field, const struct frame *frame, size_t more)
+/* Writes the head to the connection's output, with room for `more` bytes behind it if nothing was added. */
+__attribute__((always_inline)) static inline int put_head(weft_exchange *x, struct type type, const struct frame *frame,
+                                                          size_t more)
 {
     struct wh_connection *c = x->c;
     const weft_http *h = c->h;
-    int rc = wh_out_reserve(c, HEAD_MOST + type_size + h->server_size + more);
-    if (rc != 0)
-        return rc;
+    if (!wh_out_has_room(c, HEAD_MOST + type.size + h->server_size + more)) {
+        int rc = wh_out_flush_slow(c);
+        if (rc != 0)
+            return rc;
+        if (type.field) /* the write may have let other fibers run, and the worker may keep another field now */
+            type = (struct type){type.text, NULL, strlen(type.text)};
+    }
     if (c->block->out_end == 0) /* else an answer before this one has refreshed the date */
         refresh_date(c->w);
     char *begin = wh_out_at(c), *to = put_status_and_date(begin, x->status, c->w);
     if (h->server_size > 0)
         to = wh_append(to, h->server, h->server_size);
-    if (type_size > 0)
-        to = is_field ? wh_append(to, type, type_size) : put_type(to, type, type_size);
+    if (type.size > 0)
+        to = type.field ? wh_append(to, type.field, type.size) : put_type(to, type.text, type.size);
     to = put_connection(put_frame(to, frame), x);
     if (x->added_size > 0) {
         wh_out_use(c, (size_t)(to - begin));
@@ -259,11 +268,10 @@ static int failed(weft_exchange *x, int rc)
 int weft_http_reply(weft_exchange *x, int status, const char *type, const void *body, size_t bytes)
 {
     struct frame frame = {NO_FRAME, 0};
-    const char *field = NULL;
-    size_t type_size = 0;
+    struct type checked = {type, NULL, 0};
     if (x->answer != WH_NO_ANSWER)
         return -EALREADY;
-    if (type && !check_type(x->c->w, type, &field, &type_size))
+    if (type && !check_type(x->c->w, &checked))
         return -EINVAL;
     if (x->has_own_length && !x->is_head && x->length != bytes)
         return -EINVAL;
@@ -276,7 +284,7 @@ int weft_http_reply(weft_exchange *x, int status, const char *type, const void *
         frame = (struct frame){LENGTH_FRAME, x->has_own_length ? x->length : bytes};
     if (x->sends_nothing)
         bytes = 0;
-    rc = put_head(x, field ? field : type, type_size, field, &frame, bytes <= SMALL_BODY ? bytes : 0);
+    rc = put_head(x, checked, &frame, bytes <= SMALL_BODY ? bytes : 0);
     if (rc == 0 && bytes > 0) {
         rc = wh_out_put(x->c, body, bytes);
         x->sent = bytes;
@@ -318,7 +326,7 @@ int weft_http_begin(weft_exchange *x, int status)
         x->ends_with_close = true;
         x->keeps = false;
     }
-    rc = put_head(x, NULL, 0, false, &frame, 0);
+    rc = put_head(x, (struct type){0}, &frame, 0);
     if (rc != 0)
         return failed(x, rc);
     x->answer = WH_BEGUN;

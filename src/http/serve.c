@@ -32,8 +32,8 @@ static void tell_connections(void *arg)
             continue;
         if (atomic_load_explicit(&c->phase, memory_order_seq_cst) == WH_IDLE)
             weft_shutdown(c->fd, SHUT_RD);
-        if (c->scope)
-            weft_scope_stop(c->scope, h->o.grace < 0 ? 0 : h->o.grace);
+        if (c->scope) /* a grace of 0 would cancel in this call, and so run tasks on noop under the lock */
+            weft_scope_stop(c->scope, h->o.grace < 0 ? 1 : h->o.grace);
     }
     weft_mutex_unlock(&h->lock);
 }
@@ -72,11 +72,12 @@ static int choose_scheduler(weft_http *h)
     return 0;
 }
 
-/* Starts the flushers and the log's writer, which all calls need. */
+/* Starts the flushers and the log's writer, which all calls need: on the scheduler of the connections, because the other
+ * schedulers may end while one of these calls still serves. */
 static int start_helpers(weft_http *h)
 {
     int rc = wh_flushers_start(h);
-    if (rc == 0 && h->log && (rc = wh_log_start(h->log)) != 0)
+    if (rc == 0 && h->log && (rc = wh_log_start(h->log, h->sched)) != 0)
         wh_flushers_stop(h);
     return rc;
 }
@@ -195,9 +196,11 @@ void wh_join(weft_fiber *f)
         rc = weft_join(f, NULL, WEFT_FOREVER);
         if (begun == 0)
             weft_shield_end();
-        if (rc != 0)
-            weft_yield(); /* a shield of the caller is over, so this fiber cannot wait: it tries again and again */
-    } while (rc == -ECANCELED);
+        if (rc == -ECANCELED) { /* perhaps a shield of the caller is over: then this fiber can only try */
+            weft_yield();
+            rc = weft_join(f, NULL, WEFT_NOW);
+        }
+    } while (rc == -EAGAIN);
 }
 
 /* Waits for the fiber. If the caller is cancelled, cancels the fiber too. */

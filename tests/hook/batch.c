@@ -173,13 +173,13 @@ STATEMENT(each_message_of_a_batch_has_the_sockets_timeout_for_itself)
     int pair[2];
     struct batch b;
     udp_pair(pair);
-    set_timeout(pair[0], SO_RCVTIMEO, 100);
+    set_timeout(pair[0], SO_RCVTIMEO, 800);
     CHECK_INT(send(pair[1], "a", 1, 0), ==, 1);
-    struct writer w = {pair[1], 60, "bc", 2};
+    struct writer w = {pair[1], 400, "bc", 2};
     double start = now_ms();
     struct flow *writes = begin(write_later, &w);
     CHECK_INT(recvmmsg(pair[0], set_up(&b), COUNT, 0, NULL), ==, 2);
-    CHECK_AFTER(start, 160);
+    CHECK_AFTER(start, 1200);
     end(writes);
     close_pair(pair);
 }

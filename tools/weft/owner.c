@@ -75,6 +75,15 @@ static bool has_open(const char *pid, const char *link)
     return found;
 }
 
+/* A process may give itself any name, and the terminal must not obey it. */
+static void hide_controls(char *name)
+{
+    for (; *name; name++) {
+        if (!isprint((unsigned char)*name))
+            *name = '?';
+    }
+}
+
 static void describe(const char *pid, char *to, size_t size)
 {
     char path[PATH_ROOM], name[32] = "";
@@ -84,6 +93,7 @@ static void describe(const char *pid, char *to, size_t size)
         name[strcspn(name, "\n")] = '\0';
     if (f)
         fclose(f);
+    hide_controls(name);
     if (name[0])
         snprintf(to, size, "%s (pid %s)", name, pid);
     else

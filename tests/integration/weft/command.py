@@ -188,6 +188,23 @@ def the_owner_of_the_port_on_another_address_is_not_named():
         fails(1, rf"\(pid {os.getpid()}\)", "serve", folder, "--port", str(port), "--addr", "127.0.0.2")
 
 
+def rename_self(name):
+    with open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(name)
+
+
+@case
+def the_name_of_an_owner_cannot_command_the_terminal():
+    with open("/proc/self/comm", encoding="ascii") as file:
+        before = file.read()
+    rename_self("\x1b[31mred")
+    try:
+        with site() as folder, taken_port() as port:
+            fails(1, rf"in use by \?\[31mred \(pid {os.getpid()}\)\n", "serve", folder, "--port", str(port))
+    finally:
+        rename_self(before)
+
+
 @case
 def an_owner_that_belongs_to_another_user_is_left_out():
     if os.geteuid() != 0:

@@ -220,6 +220,19 @@ TEST(calling_next_twice_gives_one_answer)
     served_end(&s);
 }
 
+TEST(calling_next_twice_does_not_pass_by_middleware_that_has_refused)
+{
+    struct served s;
+    begin_with(&s, goes_on_twice, NULL, refuses, NULL);
+    CHECK_INT(ask_status(s.port, GET("/")), ==, 403);
+    CHECK_INT(seen_result, ==, -EALREADY);
+    CHECK_INT(seen_status, ==, 403);
+    CHECK_INT(ask_status(s.port, GET("/none")), ==, 403);
+    CHECK_INT(seen_result, ==, -EALREADY);
+    served_end(&s);
+    CHECK_STR(trace, "");
+}
+
 TEST(after_next_the_status_and_the_result_are_those_of_the_handler)
 {
     struct served s;
@@ -348,6 +361,7 @@ TESTS(middleware, middleware_runs_around_the_handler_in_the_order_in_which_it_wa
       middleware_runs_for_requests_that_the_server_answers_itself,
       middleware_that_does_not_go_on_keeps_the_handler_from_running,
       if_middleware_has_answered_the_handler_cannot_change_the_answer, calling_next_twice_gives_one_answer,
+      calling_next_twice_does_not_pass_by_middleware_that_has_refused,
       after_next_the_status_and_the_result_are_those_of_the_handler,
       when_a_handler_fails_its_fields_are_dropped_and_those_of_middleware_stay,
       each_request_gets_an_id_of_its_own_or_keeps_a_good_one, refusals_and_failures_have_the_id_too,

@@ -163,5 +163,67 @@ TEST(a_client_that_pipelines_without_reading_is_held_up)
     served_end(&s);
 }
 
+enum { SHORT = 1000 };
+
+static unsigned short_requests; /* whose answers are more than the system keeps */
+
+static int replies_in_short(weft_exchange *x, void *arg)
+{
+    static const char body[SHORT];
+    (void)arg;
+    return weft_http_reply(x, 200, "text/plain", body, sizeof body);
+}
+
+static int replies_in_another_type(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    return weft_http_reply(x, 200, "application/a-longer-type", "other", 5);
+}
+
+static void *sends_short_requests(void *arg)
+{
+    static const char request[] = "GET /short HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (unsigned i = 0; i < short_requests; i++)
+        client_say(arg, request);
+    return NULL;
+}
+
+/* Waits until the server writes no more to the client, which does not read. */
+static void wait_until_held_up(const struct served *s)
+{
+    for (uint64_t before = 0, now = 1; before != now; now = served_figures(s).bytes_out) {
+        before = served_figures(s).bytes_out;
+        usleep(100000);
+    }
+}
+
+/* The worker keeps the last content type that it has checked: another handler changes it while this one waits. */
+TEST(a_head_that_waits_for_its_client_keeps_its_content_type)
+{
+    static const struct served_route types[] = {
+        {"GET /short", replies_in_short, NULL}, {"GET /other", replies_in_another_type, NULL}, {0}};
+    struct served s;
+    struct client c;
+    struct answer a;
+    pthread_t sender;
+    short_requests = (unsigned)(2 * most_in_flight() / SHORT);
+    served_begin(&s, NULL, types);
+    client_open_small(&c, s.port, 64 * 1024);
+    pthread_create(&sender, NULL, sends_short_requests, &c);
+    wait_until_held_up(&s);
+    CHECK_INT(ask_status(s.port, "GET /other HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), ==, 200);
+    for (unsigned i = 0; i < short_requests && !test_has_failed(); i++) {
+        CHECK_PTR(client_answer(&c, &a, false), ==, NULL);
+        const char *type = answer_field(&a, "Content-Type");
+        CHECK_STR(type ? type : "(none)", "text/plain");
+        answer_free(&a);
+    }
+    shutdown(c.fd, SHUT_RDWR); /* if it has failed, the sender ends too */
+    pthread_join(sender, NULL);
+    client_close(&c);
+    served_end(&s);
+}
+
 TESTS(slow_reader, a_handler_that_writes_waits_for_its_client, a_file_waits_for_its_client,
-      a_stream_of_events_waits_for_its_client, a_client_that_pipelines_without_reading_is_held_up)
+      a_stream_of_events_waits_for_its_client, a_client_that_pipelines_without_reading_is_held_up,
+      a_head_that_waits_for_its_client_keeps_its_content_type)

@@ -290,10 +290,62 @@ TEST(thousands_of_idle_connections_are_closed)
     served_end(&s);
 }
 
+static weft_task *sleeping, *looking;
+
+static int sleeps(void *arg, void **value)
+{
+    (void)arg, (void)value;
+    return weft_sleep_until(WEFT_FOREVER);
+}
+
+/* It is cancelled in its await, and then asks the server for its figures. */
+static int looks(void *arg, void **value)
+{
+    weft_http_figures f = {.size = sizeof f};
+    (void)arg, (void)value;
+    CHECK_INT(weft_task_await(sleeping, NULL, WEFT_FOREVER), ==, -ECANCELED);
+    CHECK_INT(weft_http_stats(at.h, &f), ==, 0);
+    more(&at.left);
+    return 0;
+}
+
+static int has_task_that_looks(weft_exchange *x, void *arg)
+{
+    weft_scope *scope = weft_http_scope(x);
+    CHECK_INT(weft_task_start(&sleeping, sleeps, NULL, &(weft_task_opts){.scope = scope}), ==, 0);
+    CHECK_INT(weft_task_start(&looking, looks, NULL, &(weft_task_opts){.on = arg, .scope = scope}), ==, 0);
+    more(&at.entered);
+    return weft_sleep_until(WEFT_FOREVER);
+}
+
+/* A task on noop goes on in the call that cancels it. No lock of the server is held then. */
+TEST(a_task_that_the_end_cancels_may_ask_for_figures)
+{
+    weft_executor *noop;
+    struct served s;
+    struct client c;
+    CHECK_INT(weft_executor_noop(&noop), ==, 0);
+    memset(&at, 0, sizeof at);
+    served_begin(&s, &(weft_http_opts){.grace = -1},
+                 (struct served_route[]){{"GET /", has_task_that_looks, noop}, {0}});
+    at.h = s.h;
+    client_open(&c, s.port);
+    client_say(&c, GET("/"));
+    wait_for_flag(&at.entered, 1);
+    weft_http_stop(s.h);
+    wait_for_flag(&at.left, 1);
+    client_drain(&c);
+    client_close(&c);
+    served_end(&s);
+    weft_task_free(looking);
+    weft_task_free(sleeping);
+    weft_executor_free(noop);
+}
+
 TESTS(stop, idle_connections_are_closed_at_once, a_running_answer_says_close_and_is_complete,
       pipelined_requests_behind_the_last_answer_are_not_answered,
       a_request_that_has_half_come_is_answered_if_its_rest_comes,
       a_request_whose_rest_does_not_come_ends_with_the_grace, the_end_of_serving_is_told_to_event_streams,
       handlers_are_cancelled_when_the_grace_is_over_and_not_before, a_negative_grace_cancels_at_once,
       the_end_waits_for_a_handler_that_ignores_its_cancel, a_handler_may_stop_its_server,
-      thousands_of_idle_connections_are_closed)
+      thousands_of_idle_connections_are_closed, a_task_that_the_end_cancels_may_ask_for_figures)

@@ -240,7 +240,75 @@ TEST(a_call_that_begins_while_the_last_one_ends_has_a_log)
     end_sched(sched);
 }
 
+/* As clean-up does whose time is over: it cannot wait any more. */
+static void *serves_in_a_shield_that_is_over(void *arg)
+{
+    CHECK_INT(weft_shield_begin(WEFT_NOW), ==, 0);
+    serves(arg);
+    weft_shield_end();
+    return NULL;
+}
+
+static void check_ends(weft_http *h, int listener)
+{
+    weft_sched *sched = new_sched(1);
+    struct call call = {.h = h, .listener = listener, .deadline = WEFT_FOREVER};
+    CHECK_INT(weft_sched_go(sched, &call.fiber, NULL, serves_in_a_shield_that_is_over, &call), ==, 0);
+    CHECK(is_served(listener));
+    weft_cancel(call.fiber);
+    CHECK_INT(end(&call), ==, -ECANCELED);
+    end_sched(sched);
+}
+
+TEST(a_cancelled_call_that_cannot_wait_ends_too)
+{
+    int log[2], listener = weft_listen("127.0.0.1:0");
+    char line[4096];
+    CHECK_INT(pipe(log), ==, 0);
+    weft_http *h = new_server(NULL);
+    check_ends(h, listener);
+    CHECK_INT(weft_http_log(h, log[1]), ==, 0);
+    check_ends(h, listener);
+    CHECK_INT(read(log[0], line, sizeof line), >, 0);
+    CHECK_INT(weft_http_free(h), ==, 0);
+    weft_close(listener);
+    close(log[0]);
+    close(log[1]);
+}
+
+/* With `on`, calls on several schedulers may serve at a time. What they share must not run on one of these. */
+TEST(the_scheduler_of_a_call_can_end_while_another_call_serves)
+{
+    weft_sched *on = new_sched(1), *one = new_sched(1), *two = new_sched(1);
+    int log[2];
+    CHECK_INT(pipe(log), ==, 0);
+    weft_http *h = new_server(&(weft_http_opts){.on = on});
+    CHECK_INT(weft_http_log(h, log[1]), ==, 0);
+    struct call first = {.h = h, .listener = weft_listen("127.0.0.1:0"), .deadline = WEFT_FOREVER}, second = first;
+    second.listener = weft_listen("127.0.0.1:0");
+    start(one, &first);
+    CHECK(is_served(first.listener));
+    start(two, &second);
+    CHECK(is_served(second.listener));
+    weft_cancel(first.fiber);
+    CHECK_INT(end(&first), ==, -ECANCELED);
+    weft_time before = weft_now();
+    end_sched(one);
+    CHECK_INT(weft_now().ns - before.ns, <, 30 * WEFT_SEC);
+    CHECK(is_served(second.listener));
+    weft_http_stop(h);
+    CHECK_INT(end(&second), ==, 0);
+    end_sched(two);
+    end_sched(on);
+    CHECK_INT(weft_http_free(h), ==, 0);
+    weft_close(first.listener);
+    weft_close(second.listener);
+    close(log[0]);
+    close(log[1]);
+}
+
 TESTS(stop_race, a_stop_before_serve_makes_it_eshutdown, a_stop_at_the_start_of_serve_is_not_lost,
       a_deadline_that_has_passed_ends_serving, a_server_serves_again_after_its_deadline,
       a_cancel_of_the_serving_fiber_ends_it, a_server_serves_on_one_scheduler_after_another,
-      a_second_scheduler_at_the_same_time_is_ebusy, a_call_that_begins_while_the_last_one_ends_has_a_log)
+      a_second_scheduler_at_the_same_time_is_ebusy, a_call_that_begins_while_the_last_one_ends_has_a_log,
+      a_cancelled_call_that_cannot_wait_ends_too, the_scheduler_of_a_call_can_end_while_another_call_serves)

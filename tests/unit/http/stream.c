@@ -380,6 +380,34 @@ TEST(an_empty_part_of_a_file_does_not_hold_back_the_head)
     close(file);
 }
 
+static int made; /* helpers; -1: the ring reads files */
+
+/* A file that cannot be read without perhaps waiting, as the kernel says. */
+static int says_waiting_file(weft_exchange *x, void *arg)
+{
+    weft_offload_figures before = {.size = sizeof before}, after = before;
+    (void)arg;
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC), rc = weft_http_begin(x, 200);
+    CHECK_INT(weft_offload_stats(&before), ==, 0);
+    if (rc == 0)
+        rc = weft_http_write_file(x, fd, 0, 50);
+    CHECK_INT(weft_offload_stats(&after), ==, 0);
+    weft_close(fd);
+    made = strcmp(weft_io_backend(), "epoll") == 0 ? (int)(after.threads - before.threads) : -1;
+    return rc;
+}
+
+TEST(a_file_that_may_have_to_wait_is_not_read_on_the_worker)
+{
+    struct served s;
+    served_begin(&s, NULL, (struct served_route[]){{"GET /", says_waiting_file, NULL}, {0}});
+    CHECK_INT(ask_status(s.port, "GET /" HOST "\r\n"), ==, 200);
+    served_end(&s);
+    if (made < 0)
+        SKIP("with io_uring no helper reads files");
+    CHECK_INT(made, ==, 1);
+}
+
 static int has_left;
 
 static int writes_for_ever(weft_exchange *x, void *arg)
@@ -428,7 +456,8 @@ TEST(a_part_of_no_bytes_may_be_null)
     served_end(&s);
 }
 
-TESTS(stream, a_flush_sends_a_complete_answer_while_its_handler_goes_on,
+TESTS(stream, a_file_that_may_have_to_wait_is_not_read_on_the_worker,
+      a_flush_sends_a_complete_answer_while_its_handler_goes_on,
       a_head_request_for_a_body_without_an_end_delays_no_other_connection, a_part_of_no_bytes_may_be_null,
       parts_arrive_whole_in_each_framing, the_framing_is_chunks_or_the_length_or_the_end_of_the_connection,
       a_flush_sends_what_was_collected, calls_out_of_order_are_refused,

@@ -293,6 +293,36 @@ TEST(a_body_below_body_rate_is_408_after_5_s_and_not_before)
     served_end(&s);
 }
 
+/* All of the answer is collected when the handler returns, and the system keeps only a part of it. */
+static int collects(weft_exchange *x, void *arg)
+{
+    static const char part[1000];
+    (void)arg;
+    int rc = weft_http_begin(x, 200);
+    for (int i = 0; rc == 0 && i < 15; i++)
+        rc = weft_http_write(x, part, sizeof part);
+    return rc;
+}
+
+/* The client must not take what it has got for the whole answer. */
+TEST(an_answer_without_a_length_whose_end_is_not_taken_in_time_ends_with_a_reset)
+{
+    static const struct served_route collected[] = {{"GET /", collects, NULL}, {0}};
+    struct served s;
+    struct client c;
+    int least = 1; /* the system takes its own least size */
+    served_begin(&s, &(weft_http_opts){.write_time = SHORT}, collected);
+    CHECK_INT(setsockopt(s.listener, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==, 0);
+    client_open_small(&c, s.port, least);
+    client_say(&c, "GET / HTTP/1.0\r\n\r\n");
+    served_wait_read(&s, 1);
+    served_wait_connections(&s, 0);
+    CHECK_INT(client_drain(&c), <, 15000);
+    CHECK_INT(c.error, ==, ECONNRESET);
+    client_close(&c);
+    served_end(&s);
+}
+
 TESTS(times, a_fresh_connection_ends_after_idle_time_and_not_before,
       a_connection_ends_idle_time_after_its_answer_and_not_before,
       a_connection_without_a_buffer_ends_after_idle_time_and_not_before, idle_time_begins_when_the_handler_has_returned,
@@ -300,4 +330,5 @@ TESTS(times, a_fresh_connection_ends_after_idle_time_and_not_before,
       a_head_behind_a_slow_chunked_body_has_all_of_its_time,
       a_client_that_does_not_read_is_ended_after_write_time_and_not_before,
       a_client_that_reads_slowly_but_steadily_gets_all, an_event_stream_outlives_all_limits,
-      a_body_below_body_rate_is_408_after_5_s_and_not_before)
+      a_body_below_body_rate_is_408_after_5_s_and_not_before,
+      an_answer_without_a_length_whose_end_is_not_taken_in_time_ends_with_a_reset)
