@@ -510,7 +510,7 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
  * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: on
  * -EAGAIN the bytes that have come are lost.
  *
- * Returns: 0, -ENOMEM, or as weft_http_read
+ * Returns: 0, -ENOMEM, -ETIMEDOUT also if the deadline is WEFT_NOW and only a part has come, or as weft_http_read
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing

@@ -214,6 +214,8 @@ int weft_http_read_all(weft_exchange *x, const char **body, size_t *bytes, weft_
             return -ENOMEM;
         }
         ptrdiff_t n = weft_http_read(x, text + size, room - size > 0 ? room - size : 1, deadline);
+        if (n == -EAGAIN && size > 0) /* the part that has come would be missing from the next try */
+            return (int)fail(x, -ETIMEDOUT);
         if (n < 0)
             return (int)n;
         if (n == 0)

@@ -242,7 +242,53 @@ TEST(a_read_whose_deadline_passes_gives_408_and_ends_the_connection)
     served_end(&s);
 }
 
+static int has_tried, all_rc; /* `has_tried` is a flag */
+
+/* Tries until there is something else than "nothing has come". */
+static int tries_all(weft_exchange *x, void *arg)
+{
+    const char *body;
+    size_t size;
+    int rc;
+    (void)arg;
+    while ((rc = weft_http_read_all(x, &body, &size, WEFT_NOW)) == -EAGAIN) {
+        __atomic_store_n(&has_tried, 1, __ATOMIC_RELEASE);
+        weft_sleep(WEFT_MS);
+    }
+    __atomic_store_n(&all_rc, rc, __ATOMIC_RELEASE);
+    return rc != 0 ? rc : weft_http_reply(x, 200, "text/plain", body, size);
+}
+
+TEST(a_try_for_the_whole_body_loses_no_part_of_it_in_silence)
+{
+    static const char *const heads[] = {"Content-Length: 10\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"};
+    static const char *const parts[] = {"first", "5\r\nfirst\r\n"};
+    static const char *const rests[] = {" part", "5\r\n part\r\n0\r\n\r\n"};
+    static const char *const wholes[] = {"first part", "5\r\nfirst\r\n5\r\n part\r\n0\r\n\r\n"};
+    struct served s;
+    served_begin(&s, NULL, (struct served_route[]){{"POST /", tries_all, NULL}, {0}});
+    for (int i = 0; i < 2; i++) {
+        struct client c;
+        __atomic_store_n(&has_tried, 0, __ATOMIC_RELEASE);
+        client_open(&c, s.port);
+        client_say(&c, "POST / HTTP/1.1\r\nHost: a\r\n");
+        client_say(&c, heads[i]);
+        wait_for_flag(&has_tried, 1);
+        client_say(&c, wholes[i]); /* in one piece: it is there or not */
+        client_expect_body(&c, 200, "first part");
+        client_say(&c, "POST / HTTP/1.1\r\nHost: a\r\n");
+        client_say(&c, heads[i]);
+        client_say(&c, parts[i]);
+        client_expect(&c, 408);
+        CHECK_INT(__atomic_load_n(&all_rc, __ATOMIC_ACQUIRE), ==, -ETIMEDOUT);
+        client_say(&c, rests[i]);
+        client_close(&c);
+    }
+    served_end(&s);
+}
+
 TESTS(body_failures, a_body_longer_than_allowed_is_413, allow_body_sets_another_limit_for_one_request,
       malformed_chunks_are_400, a_client_that_ends_inside_a_body_gives_econnreset,
       a_client_that_resets_inside_a_body_ends_the_read, a_read_with_weft_now_that_finds_nothing_is_no_failure,
-      a_read_whose_deadline_passes_gives_408_and_ends_the_connection)
+      a_read_whose_deadline_passes_gives_408_and_ends_the_connection,
+      a_try_for_the_whole_body_loses_no_part_of_it_in_silence)
