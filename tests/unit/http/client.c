@@ -53,7 +53,7 @@ void client_open_small(struct client *c, int port, int buffer)
 
 void client_open(struct client *c, int port)
 {
-    CHECK_INT(open_as(c, port, 0, NULL), ==, 0);
+    CHECK_INT(open_as(c, port, 0, NULL) == 0 ? 0 : -errno, ==, 0);
 }
 
 bool client_try_open(struct client *c, int port)
