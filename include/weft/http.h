@@ -507,10 +507,10 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
 
 /**
  * Reads the whole body into memory of the exchange, and puts a zero byte behind it. A body can be read only once: a
- * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: on
- * -EAGAIN the bytes that have come are lost.
+ * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: if only a
+ * part of the body has come, that part is lost, and the body has failed.
  *
- * Returns: 0, -ENOMEM, -ETIMEDOUT also if the deadline is WEFT_NOW and only a part has come, or as weft_http_read
+ * Returns: 0, -ENOMEM, or as weft_http_read; with WEFT_NOW -EAGAIN if nothing has come, -ETIMEDOUT if only a part has
  * Context: fiber
  * Blocks:  the fiber
  * Owns:    nothing

@@ -35,7 +35,6 @@ static int open_as(struct client *c, int port, int buffer, const char *from)
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     int one = 1;
-    be_patient(c);
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (buffer > 0)
         setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
@@ -43,7 +42,9 @@ static int open_as(struct client *c, int port, int buffer, const char *from)
         mine.sin_addr.s_addr = inet_addr(from);
         CHECK_INT(bind(c->fd, (struct sockaddr *)&mine, sizeof mine), ==, 0);
     }
-    return connect(c->fd, (struct sockaddr *)&to, sizeof to);
+    int rc = connect(c->fd, (struct sockaddr *)&to, sizeof to);
+    be_patient(c); /* not before: with a timeout, connect(2) would not go on after an interruption without a handler */
+    return rc;
 }
 
 void client_open_small(struct client *c, int port, int buffer)
