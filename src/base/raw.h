@@ -1,6 +1,7 @@
 /*
  * base/raw.h: the system calls that libweft-hook stands in for, made past it: what this library does for a fiber must not
- * come back as a call of that fiber. Each is as the function of its name in the C library, but no cancellation point.
+ * come back as a call of that fiber. Each is as the function of its name in the C library, but no cancellation point, unless
+ * a comment says more.
  *
  * Under ThreadSanitizer they are the C library's: it watches those, and learns who handed what to whom.
  */
@@ -22,6 +23,7 @@
 
 #include "base/errno.h"
 #include "base/sanitizer.h"
+#include "base/syscall.h"
 
 #if WF_TSAN
 #define WF_RAW(raw, libc) (libc)
@@ -81,17 +83,29 @@ static inline ssize_t wf_raw_pwritev2(int fd, const struct iovec *parts, int cou
     return wf_raw_is_refused(n) ? wf_raw_older(SYS_writev, SYS_pwritev, fd, parts, count, at, flags) : n;
 }
 
+/* recvfrom(2) and sendto(2), but a failure returns a negative errno, and errno stays as it was. */
 static inline ssize_t wf_raw_recvfrom(int fd, void *memory, size_t bytes, int flags, struct sockaddr *from,
                                       socklen_t *size)
 {
-    return WF_RAW(syscall(SYS_recvfrom, fd, memory, bytes, flags, from, size),
-                  recvfrom(fd, memory, bytes, flags, from, size));
+#if WF_TSAN
+    int before = errno;
+    ssize_t n = recvfrom(fd, memory, bytes, flags, from, size);
+    return wf_negative_errno(n, before);
+#else
+    return wf_syscall(SYS_recvfrom, fd, (long)memory, (long)bytes, flags, (long)from, (long)size);
+#endif
 }
 
 static inline ssize_t wf_raw_sendto(int fd, const void *memory, size_t bytes, int flags, const struct sockaddr *to,
                                     socklen_t size)
 {
-    return WF_RAW(syscall(SYS_sendto, fd, memory, bytes, flags, to, size), sendto(fd, memory, bytes, flags, to, size));
+#if WF_TSAN
+    int before = errno;
+    ssize_t n = sendto(fd, memory, bytes, flags, to, size);
+    return wf_negative_errno(n, before);
+#else
+    return wf_syscall(SYS_sendto, fd, (long)memory, (long)bytes, flags, (long)to, size);
+#endif
 }
 
 static inline ssize_t wf_raw_recvmsg(int fd, struct msghdr *message, int flags)

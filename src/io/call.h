@@ -12,16 +12,7 @@
 #include <time.h>
 
 #include "base/errno.h"
-
-/* The result of a call that sets errno: itself, or a negative errno, with errno as it was `kept` before the call. */
-static inline ptrdiff_t wf_negative_errno(ptrdiff_t n, int kept)
-{
-    if (n >= 0)
-        return n;
-    n = -errno;
-    errno = kept;
-    return n;
-}
+#include "base/syscall.h"
 
 /* Whether calls on it wait, as it has no O_NONBLOCK. */
 static inline bool wf_is_blocking(int fd)

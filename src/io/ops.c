@@ -70,14 +70,16 @@ static size_t length(const struct call *c)
     return bytes;
 }
 
-/* -errno for a call that has failed, and errno as it was. */
+/* The result of a call that returns a negative errno. */
+static ptrdiff_t tried(ptrdiff_t n)
+{
+    return n == -EWOULDBLOCK ? NOT_NOW : n;
+}
+
+/* The same for a call that sets errno, which stays as it was. */
 static ptrdiff_t result(ptrdiff_t n, int kept)
 {
-    if (n >= 0)
-        return n;
-    n = -errno;
-    errno = kept;
-    return n == -EWOULDBLOCK ? NOT_NOW : n;
+    return tried(wf_negative_errno(n, kept));
 }
 
 /* Whether a short read or write says that there is no more. */
@@ -387,22 +389,19 @@ static ptrdiff_t write_other(struct call *c)
 
 WF_NOINLINE static ptrdiff_t try_recv(struct call *c)
 {
-    int kept = errno;
     if (wf_unlikely(c->kind == READ && skips_socket(c)))
         return -ENOTSOCK;
-    ptrdiff_t n = result(
-        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, NULL, NULL), kept);
+    ptrdiff_t n = tried(
+        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, NULL, NULL));
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
 
 WF_NOINLINE static ptrdiff_t try_send(struct call *c)
 {
-    int kept = errno;
     if (wf_unlikely(c->kind == WRITE && skips_socket(c)))
         return -ENOTSOCK;
-    ptrdiff_t n = result(
-        wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0),
-        kept);
+    ptrdiff_t n = tried(wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len,
+                                      c->flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0));
     return wf_unlikely(n == -ENOTSOCK) ? no_socket(c) : n;
 }
 
@@ -421,8 +420,7 @@ static ptrdiff_t try_write(struct call *c)
 /* A socket of packets sends an empty one, if it has room. */
 static ptrdiff_t try_write_nothing(struct call *c)
 {
-    int kept = errno;
-    ptrdiff_t n = result(wf_raw_sendto(c->of.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0), kept);
+    ptrdiff_t n = tried(wf_raw_sendto(c->of.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0));
     return n == -ENOTSOCK ? wf_quiet_write_nothing(c->of.fd) : n;
 }
 
@@ -670,18 +668,14 @@ ptrdiff_t wf_ops_write_all(const struct wf_fd_ref *to, const void *buffer, size_
 
 static ptrdiff_t try_recvfrom(struct call *c)
 {
-    int kept = errno;
-    return result(
-        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size),
-        kept);
+    return tried(
+        wf_raw_recvfrom(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT, c->from, c->size));
 }
 
 static ptrdiff_t try_sendto(struct call *c)
 {
-    int kept = errno;
-    return result(wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
-                                c->to, c->to_size),
-                  kept);
+    return tried(wf_raw_sendto(c->of.fd, c->parts->iov_base, c->parts->iov_len, c->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+                               c->to, c->to_size));
 }
 
 ptrdiff_t weft_recvfrom(int fd, void *buffer, size_t bytes, int flags, struct sockaddr *from, socklen_t *size,
