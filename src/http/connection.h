@@ -60,6 +60,7 @@ struct wh_connection {
     uint32_t last_at; /* where the previous head is in the buffer; WH_NO_LAST: it is no longer there */
     int fd;
     atomic_uchar phase;                /* enum wh_phase; a stop, on another thread, reads it: see server.h */
+    atomic_bool is_shut;               /* a stop has shut its reading half, because it was idle */
     bool is_sending;                   /* its fiber is in a write, so the flusher must not write */
     bool is_unflushed;                 /* in the worker's list `unflushed` or `stuck` */
     bool has_failed;                   /* a read or write has failed: nothing more is sent */
@@ -76,7 +77,7 @@ struct wh_connection {
     struct wh_connection **unflushed_at;
 };
 
-_Static_assert(sizeof(struct wh_connection) <= 120, "with malloc's own 8 bytes it takes two cache lines");
+_Static_assert(sizeof(struct wh_connection) <= 120, "two cache lines, with the 8 bytes of malloc on a shared stack");
 
 static inline enum wh_phase wh_phase(const struct wh_connection *c)
 {

@@ -124,6 +124,13 @@ void wh_exchange_end(weft_exchange *x)
     }
 }
 
+/* The status for a handler that has failed because its request's body ends too early. Either the client has ended it, or
+ * a stop has shut the reading half when the request began. */
+static int status_of_short_body(const struct wh_connection *c)
+{
+    return atomic_load_explicit(&c->is_shut, memory_order_acquire) ? 503 : 400; /* pairs with tell_connections */
+}
+
 /* The status that the server answers for a handler that has failed before its answer began. */
 static int status_of(int error)
 {
@@ -210,10 +217,10 @@ static int complete(weft_exchange *x, int rc, uint32_t added)
     if (rc > 0)
         rc = -ERANGE; /* perhaps the handler has returned a status, which would silently be lost */
     if (rc < 0) {
-        bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET; /* the client has ended inside its body */
+        bool is_short = x->body == WH_BAD_BODY && rc == -ECONNRESET;
         if (x->answer == WH_NO_ANSWER) {
             x->added_size = added;
-            wh_exchange_answer(x, is_short ? 400 : status_of(rc));
+            wh_exchange_answer(x, is_short ? status_of_short_body(x->c) : status_of(rc));
         } else if (x->answer == WH_BEGUN && x->is_stream && x->is_head) {
             weft_http_end(x); /* weft_http_events has cancelled it */
         } else if (x->answer == WH_BEGUN) {

@@ -18,8 +18,9 @@
 #define SHIELD (60 * WEFT_SEC)
 
 /*
- * weft_serve accepts no more. Wakes idle connections: their reads return 0. (A request that begins at this moment is
- * lost with its connection, as when idle_time closes a connection.) Asks the scopes of handlers to stop.
+ * weft_serve accepts no more. Wakes idle connections: their reads return 0. (If a request begins at this moment, what
+ * has not come of it is lost with its connection, as when idle_time closes a connection. If that is a part of the body,
+ * the answer is 503.) Asks the scopes of handlers to stop.
  */
 static void tell_connections(void *arg)
 {
@@ -30,8 +31,10 @@ static void tell_connections(void *arg)
     for (struct wh_connection *c = h->connections; c; c = c->next) {
         if (c->serving != s)
             continue;
-        if (atomic_load_explicit(&c->phase, memory_order_seq_cst) == WH_IDLE)
+        if (atomic_load_explicit(&c->phase, memory_order_seq_cst) == WH_IDLE) {
+            atomic_store_explicit(&c->is_shut, true, memory_order_release); /* pairs with complete (exchange.c) */
             weft_shutdown(c->fd, SHUT_RD);
+        }
         if (c->scope) /* a grace of 0 would cancel in this call, and so run tasks on noop under the lock */
             weft_scope_stop(c->scope, h->o.grace < 0 ? 1 : h->o.grace);
     }

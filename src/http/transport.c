@@ -6,19 +6,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <weft/io.h>
-
-#include "http/connection.h"
-#include "http/server.h"
-
-ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t bytes, weft_time deadline)
-{
-    ptrdiff_t n = weft_recv(c->fd, buffer, bytes, 0, deadline);
-    if (n > 0)
-        wh_count_add(&c->w->bytes_in, (uint64_t)n);
-    return n;
-}
-
 int wh_wait(struct wh_connection *c, weft_time deadline)
 {
     return weft_wait_fd(c->fd, POLLIN, deadline);
@@ -29,11 +16,6 @@ static ptrdiff_t counted(struct wh_connection *c, ptrdiff_t n)
     if (n > 0)
         wh_count_add(&c->w->bytes_out, (uint64_t)n);
     return n;
-}
-
-ptrdiff_t wh_send(struct wh_connection *c, const void *bytes, size_t count, int flags, weft_time deadline)
-{
-    return counted(c, weft_send(c->fd, bytes, count, flags, deadline));
 }
 
 ptrdiff_t wh_send_parts(struct wh_connection *c, const struct iovec *parts, int count, weft_time deadline)

@@ -342,10 +342,49 @@ TEST(a_task_that_the_end_cancels_may_ask_for_figures)
     weft_executor_free(noop);
 }
 
+/* Stops the server while the worker is busy: it has not noticed what has come to the other connection. */
+static int stops_when_released(weft_exchange *x, void *arg)
+{
+    (void)arg;
+    more(&at.entered);
+    while (!is_set(&at.released)) /* it computes, and does not let others run */
+        ;
+    CHECK_INT(weft_http_stop(at.h), ==, 0);
+    return weft_http_reply(x, 200, NULL, "done", 4);
+}
+
+/* A stop shuts the reading half of an idle connection. A body whose first part has come then is not the client's fault. */
+TEST(a_body_that_a_stop_has_cut_off_is_503)
+{
+    struct served s;
+    struct client idle, other;
+    memset(&at, 0, sizeof at);
+    served_begin(
+        &s, NULL,
+        (struct served_route[]){
+            {"GET /", says_hello, NULL}, {"GET /stop", stops_when_released, NULL}, {"POST /", echoes, NULL}, {0}});
+    at.h = s.h;
+    client_open(&idle, s.port);
+    client_say(&idle, GET("/"));
+    client_expect(&idle, 200);
+    client_open(&other, s.port);
+    client_say(&other, GET("/stop"));
+    wait_for_flag(&at.entered, 1);
+    client_say(&idle, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+    more(&at.released);
+    client_expect(&other, 200);
+    client_expect(&idle, 503);
+    client_drain(&idle);
+    client_close(&idle);
+    client_close(&other);
+    served_end(&s);
+}
+
 TESTS(stop, idle_connections_are_closed_at_once, a_running_answer_says_close_and_is_complete,
       pipelined_requests_behind_the_last_answer_are_not_answered,
       a_request_that_has_half_come_is_answered_if_its_rest_comes,
       a_request_whose_rest_does_not_come_ends_with_the_grace, the_end_of_serving_is_told_to_event_streams,
       handlers_are_cancelled_when_the_grace_is_over_and_not_before, a_negative_grace_cancels_at_once,
       the_end_waits_for_a_handler_that_ignores_its_cancel, a_handler_may_stop_its_server,
-      thousands_of_idle_connections_are_closed, a_task_that_the_end_cancels_may_ask_for_figures)
+      thousands_of_idle_connections_are_closed, a_task_that_the_end_cancels_may_ask_for_figures,
+      a_body_that_a_stop_has_cut_off_is_503)
