@@ -138,6 +138,7 @@ static const char *read_body(struct answer *a, const char *bytes, size_t size, b
         return read_chunks(a, bytes, size, room);
     if (!has_none && !a->has_length && !a->says_close)
         return "nothing says how long the body is";
+    a->ends_with_connection = !has_none && !a->has_length;
     uint64_t length = has_none ? 0 : a->has_length ? a->length : size;
     a->is_complete = length <= size;
     a->body = (struct text){bytes, a->is_complete ? (size_t)length : size};

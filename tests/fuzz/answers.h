@@ -11,6 +11,8 @@ struct answer {
     int status;
     bool is_complete; /* false: the bytes have ended before it */
     bool has_length, is_chunked, says_close, says_keep_alive;
+    bool
+        ends_with_connection; /* only the end of the connection tells where the body ends; is_complete takes what there is */
     uint64_t length;
     struct text head; /* with its empty line */
     struct text body; /* without chunks' frames; what there is of it */

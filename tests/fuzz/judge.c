@@ -203,6 +203,8 @@ void judge(const struct conversation *c)
             check_silence(&r, c);
             break;
         }
+        if (a.ends_with_connection && !is_whole(c))
+            a.is_complete = false; /* the client has left before its end, perhaps */
         if (a.status == 0 || !a.is_complete) {
             FUZZ_CHECK(!is_whole(c) || (r.has_head && may_be_cut(&r)));
             FUZZ_CHECK_INT(received.size, 0);
