@@ -73,8 +73,9 @@ static int fail(struct wh_connection *c, ptrdiff_t rc)
     return (int)rc;
 }
 
-/* Sends all of it: 0, or a negative errno. */
-static int send_all(struct wh_connection *c, const char *bytes, size_t count, int flags, struct window *w)
+/* Sends all of it: 0, or a negative errno. In line, because returns behind a system call take long. */
+__attribute__((always_inline)) static inline int send_all(struct wh_connection *c, const char *bytes, size_t count,
+                                                          int flags, struct window *w)
 {
     while (count > 0) {
         ptrdiff_t n = may_try(c) ? wh_send(c, bytes, count, flags, WEFT_NOW) : -EAGAIN;
@@ -107,7 +108,7 @@ void wh_out_sent(struct wh_connection *c)
     b->answers = 0;
 }
 
-static int flush(struct wh_connection *c, int flags)
+static inline int flush(struct wh_connection *c, int flags)
 {
     struct wh_block *b = c->block;
     struct window w = {0};

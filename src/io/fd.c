@@ -317,6 +317,7 @@ static int sleep_on(struct wf_fd *e, struct wf_sleeper *me, uint32_t events, wef
     wf_store(&w->counts.watches, w->counts.watches + 1);
     const char *what = events & POLLIN ? "read" : events & WF_FD_TOLD ? "connection" : "write";
     int rc = wf_wait_unlocking(me, what, &e->lock, deadline);
+    __builtin_prefetch(e, 1); /* the call that has waited enters the record next */
     w = wf_thread_now()->worker;
     wf_store(&w->counts.watches, w->counts.watches - 1);
     if (rc < 0) {
