@@ -161,9 +161,9 @@ WEFT_API int weft_http_free(weft_http *h);
 
 /**
  * Adds a route. A pattern is "METHOD /path", or "/path" for all methods. Methods are case-sensitive: "get" is not GET.
- * Write a literal segment decoded, without '%'. A segment "{name}" matches one segment that is not empty. A last segment
- * "{name...}" matches the rest of the path with its slashes; the rest may be empty. A pattern may have 16 names, all
- * different.
+ * Write a literal segment decoded, without '%'. A segment "{name}" matches one segment that is not empty. A last
+ * segment "{name...}" matches the rest of the path with its slashes; the rest may be empty. A pattern may have 16
+ * names, all different.
  *
  * If several patterns match, the server compares them at the first segment in which they differ: a literal wins over
  * "{name}", and "{name}" wins over "{name...}". So "/notes/new" wins over "/notes/{id}", whichever was added first.
@@ -507,8 +507,8 @@ WEFT_API ptrdiff_t weft_http_read(weft_exchange *x, void *buffer, size_t bytes, 
 
 /**
  * Reads the whole body into memory of the exchange, and puts a zero byte behind it. A body can be read only once: a
- * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: if only a
- * part of the body has come, that part is lost, and the body has failed.
+ * second call, or a call after weft_http_read, gets only the rest, which may be empty. So do not use WEFT_NOW: if only
+ * a part of the body has come, that part is lost, and the body has failed.
  *
  * Returns: 0, -ENOMEM, or as weft_http_read; with WEFT_NOW -EAGAIN if nothing has come, -ETIMEDOUT if only a part has
  * Context: fiber
@@ -550,8 +550,8 @@ WEFT_API void *weft_http_alloc(weft_exchange *x, size_t bytes);
 
 /**
  * A scope for children of the handler. The first call opens it. When the handler, or the middleware, that has opened it
- * has returned, the server cancels and joins the children that are left, and closes the scope. The scope does not lie on
- * the stack, so a handler on a shared stack may use it. A handler that also opens other scopes must call
+ * has returned, the server cancels and joins the children that are left, and closes the scope. The scope does not lie
+ * on the stack, so a handler on a shared stack may use it. A handler that also opens other scopes must call
  * weft_http_scope before it opens them, and must close them before it returns; else the program ends with a message.
  *
  * Returns: the scope; NULL if there is no memory
@@ -583,9 +583,9 @@ WEFT_API int weft_http_add_header(weft_exchange *x, const char *name, const char
  * Answers with a whole body. `type` is the value of Content-Type; NULL: no Content-Type. `body` may be NULL if `bytes`
  * is 0. The server does not send the body for HEAD, 204, 205 and 304.
  *
- * A large body is not copied, and goes out before the call returns. A small body is copied. It goes out when the handler
- * and its middleware have returned, or later with the answers to pipelined requests. So if work is left for which the
- * client need not wait, call weft_http_flush before that work, or do it in a fiber of its own (weft_go).
+ * A large body is not copied, and goes out before the call returns. A small body is copied. It goes out when the
+ * handler and its middleware have returned, or later with the answers to pipelined requests. So if work is left for
+ * which the client need not wait, call weft_http_flush before that work, or do it in a fiber of its own (weft_go).
  *
  * Returns: 0, -EINVAL the status is outside 200 to 599, or is 426 (the server has no protocol to upgrade to), or the
  *          type is malformed, or a Content-Length was added that differs (for HEAD it may differ), -EALREADY the answer

@@ -20,17 +20,16 @@
 #include "http/log.h"
 #include "http/memory.h"
 #include "http/output.h"
+#include "http/refuse.h"
 #include "http/server.h"
 #include "http/transport.h"
 
 #define RARE __attribute__((noinline)) /* so that the frame of the loop, which waits, does not have its locals */
 
-#define GIVE_BACK WEFT_SEC         /* after so long an idle connection gives back its buffer and its stack's pages */
-#define LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
-#define MORE 512                   /* the least room in bytes of a read for the rest of a head */
-#define LARGE_ANSWER (8u << 10)    /* bytes of body; less fits into the first window of a client */
-#define LINGER_MOST (16u << 20)    /* the most bytes that LINGER discards */
-#define MOST_REFUSALS 64           /* clients above max_per_address that may linger at a time */
+#define GIVE_BACK WEFT_SEC      /* after so long an idle connection gives back its buffer and its stack's pages */
+#define MORE 512                /* the least room in bytes of a read for the rest of a head */
+#define LARGE_ANSWER (8u << 10) /* bytes of body; less fits into the first window of a client */
+#define LINGER_MOST (16u << 20) /* the most bytes that LINGER discards */
 
 static weft_time later(weft_time t, weft_span d)
 {
@@ -296,7 +295,7 @@ static void linger(struct wh_connection *c)
     size_t size = 0;
     weft_cancel_on_hangup(c->fd, NULL); /* because after wh_send_end, a normal close by the client counts as a hangup */
     wh_send_end(c);
-    weft_time end = weft_in(LINGER_TIME);
+    weft_time end = weft_in(WH_LINGER_TIME);
     while (size < LINGER_MOST) {
         ptrdiff_t n = wh_receive(c, c->block->out, WH_OUT_SIZE, end);
         if (n <= 0)
@@ -352,42 +351,6 @@ static void serve(struct wh_connection *c)
     }
 }
 
-/* Refusals */
-
-static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                           "Content-Length: 20\r\nConnection: close\r\nRetry-After: 5\r\n\r\nService Unavailable\n";
-
-static void refuse(int fd, const struct wh_serving *s, bool may_linger)
-{
-    struct wh_worker *w = &s->h->workers[weft_fiber_worker(weft_fiber_current())];
-    wh_count_add(&w->refused, 1);
-    if (s->h->o.busy == WEFT_HTTP_BUSY_CLOSE || weft_send(fd, busy, sizeof busy - 1, 0, WEFT_NOW) < 0)
-        return;
-    weft_shutdown(fd, SHUT_WR);
-    if (!may_linger)
-        return;
-    char *waste = wh_alloc(4096);
-    weft_time end = weft_in(LINGER_TIME);
-    while (waste && weft_read(fd, waste, 4096, end) > 0)
-        ;
-    wh_free(waste);
-}
-
-void wh_refuse_connection(int fd, void *arg)
-{
-    refuse(fd, arg, true); /* weft_serve limits how many refusals run at a time */
-}
-
-/* Clients above max_per_address take places of max_conns while they linger. So only a few may linger at a time. */
-static void refuse_address(int fd, struct wh_serving *s)
-{
-    weft_http *h = s->h;
-    unsigned quarter = h->o.max_conns / 4, most = quarter < MOST_REFUSALS ? quarter : MOST_REFUSALS;
-    bool may_linger = atomic_fetch_add_explicit(&h->refusals, 1, memory_order_relaxed) < most;
-    refuse(fd, s, may_linger);
-    atomic_fetch_sub_explicit(&h->refusals, 1, memory_order_relaxed);
-}
-
 /* The life of a connection */
 
 /* Counts the connection for its address. False: the connection is not served; *is_full: because of max_per_address. */
@@ -434,8 +397,8 @@ static RARE void abandon(struct wh_connection *c)
 }
 
 /*
- * The end of a connection. A handler may end its fiber (pthread_exit under libweft-hook, which unwinds the stack): then no
- * function of the library returns, and this runs as a cleanup.
+ * The end of a connection. A handler may end its fiber (pthread_exit under libweft-hook, which unwinds the stack): then
+ * no function of the library returns, and this runs as a cleanup.
  */
 static void end(struct wh_connection *c)
 {
@@ -464,8 +427,8 @@ static void end_in_heap(struct wh_connection **at)
 }
 
 /*
- * On a private stack the connection lies on the stack, near its top. A worker that is about to switch to a fiber fetches
- * the top of the fiber's stack into the cache, and so the connection too.
+ * On a private stack the connection lies on the stack, near its top. A worker that is about to switch to a fiber
+ * fetches the top of the fiber's stack into the cache, and so the connection too.
  */
 static RARE bool serve_on_private(int fd, struct wh_serving *s)
 {
@@ -498,5 +461,5 @@ static bool serve_or_tell(int fd, struct wh_serving *s)
 void wh_serve_connection(int fd, void *arg)
 {
     if (serve_or_tell(fd, arg))
-        refuse_address(fd, arg);
+        wh_refuse_address(fd, arg);
 }

@@ -49,6 +49,8 @@ enum wh_phase {
 
 enum { WH_NO_LAST = UINT32_MAX };
 
+#define WH_LINGER_TIME (2 * WEFT_SEC) /* for the client to read its last answer */
+
 /* An idle connection has only this struct, and no block or buffer. So it should be small. */
 struct wh_connection {
     weft_http *h;
@@ -100,8 +102,5 @@ static inline bool wh_is_stopping(const struct wh_connection *c)
 {
     return atomic_load_explicit(&c->serving->is_stopping, memory_order_relaxed);
 }
-
-/* weft_serve_opts.refuse: refuses a connection above max_conns. */
-weft_serve_fn wh_refuse_connection;
 
 #endif

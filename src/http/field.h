@@ -1,6 +1,6 @@
 /*
- * http/field.h: the classes of bytes in a head (RFC 9110, section 5; RFC 3986), and checks of whole names and values. The
- * parser, the chunk decoder and the calls that add fields to an answer use them. Pure functions, for any thread.
+ * http/field.h: the classes of bytes in a head (RFC 9110, section 5; RFC 3986), and checks of whole names and values.
+ * The parser, the chunk decoder and the calls that add fields to an answer use them. Pure functions, for any thread.
  */
 #ifndef WH_HTTP_FIELD_H
 #define WH_HTTP_FIELD_H

@@ -67,8 +67,8 @@ static int redirect(weft_exchange *x)
 }
 
 /*
- * Replaces the file by its twin, for a client that accepts gzip. The file stays if the twin is older, or cannot be opened,
- * whatever the error.
+ * Replaces the file by its twin, for a client that accepts gzip. The file stays if the twin is older, or cannot be
+ * opened, whatever the error.
  */
 static void prefer_twin(weft_exchange *x, struct wh_files *files, const char *path, struct wh_file *f)
 {

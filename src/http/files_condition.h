@@ -1,6 +1,6 @@
 /*
- * http/files_condition.h: which answer the conditions of a request ask for (RFC 9110, sections 13 and 14), and whether its
- * client takes gzip (section 12.5.3). Pure functions, for any thread: they take the values of the fields.
+ * http/files_condition.h: which answer the conditions of a request ask for (RFC 9110, sections 13 and 14), and whether
+ * its client takes gzip (section 12.5.3). Pure functions, for any thread: they take the values of the fields.
  */
 #ifndef WH_HTTP_FILES_CONDITION_H
 #define WH_HTTP_FILES_CONDITION_H
@@ -29,15 +29,15 @@ struct wh_part {
 };
 
 /*
- * Returns the status of the answer: 200; 206, with *part set; 304; 412; or 416. The order of evaluation is that of RFC 9110,
- * section 13.2.2. `now` is the time in seconds.
+ * Returns the status of the answer: 200; 206, with *part set; 304; 412; or 416. The order of evaluation is that of RFC
+ * 9110, section 13.2.2. `now` is the time in seconds.
  */
 int wh_conditions_check(const struct wh_conditions *c, const struct wh_representation *r, int64_t now,
                         struct wh_part *part);
 
 /*
- * Reads the value of Range. Returns 206 for one range, with *part set; 416 for a range outside of the file; 200 for several
- * ranges, another unit, or a malformed value: these are ignored.
+ * Reads the value of Range. Returns 206 for one range, with *part set; 416 for a range outside of the file; 200 for
+ * several ranges, another unit, or a malformed value: these are ignored.
  */
 int wh_range_read(const char *value, uint64_t size, struct wh_part *part);
 

@@ -1,8 +1,8 @@
 /*
  * http/files_send.c: answers with an open file: the fields, the result of the conditions, and the bytes.
  *
- * A small file is read into memory and goes out in one write with its head. If the page cache does not have it, weft_pread
- * makes only the fiber wait. A large file goes out by sendfile(2), behind its head.
+ * A small file is read into memory and goes out in one write with its head. If the page cache does not have it,
+ * weft_pread makes only the fiber wait. A large file goes out by sendfile(2), behind its head.
  */
 #include <errno.h>
 #include <stdio.h>

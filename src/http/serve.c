@@ -13,6 +13,7 @@
 #include "http/flusher.h"
 #include "http/log.h"
 #include "http/memory.h"
+#include "http/refuse.h"
 #include "http/server.h"
 
 #define SHIELD (60 * WEFT_SEC)

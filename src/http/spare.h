@@ -1,13 +1,13 @@
 /*
- * http/spare.h: memory that a worker keeps for further requests: blocks, large input buffers, and slabs of small ones. Each
- * of these kinds has a list, in which all pieces have the same size. For fibers of the worker.
+ * http/spare.h: memory that a worker keeps for further requests: blocks, large input buffers, and slabs of small ones.
+ * Each of these kinds has a list, in which all pieces have the same size. For fibers of the worker.
  *
  *      first ─▶ the piece that was put last ─▶ ... ─▶ the piece that was put first
  *
  * Requests take and put at the beginning of the list. So the pieces at its end have not been used for longest: they are
  * more than the worker has needed at the same time since then. Once a second, the worker's flusher gives those back to
- * the system that were not used for a second. So the lists follow the demand, up and down, and a request in a steady load
- * takes no memory from the system. A worker with no spare memory but a few blocks keeps these, and its flusher sleeps.
+ * the system that were not used for a second. So the lists follow the demand, up and down, and a request in a steady
+ * load takes no memory from the system. A worker with no spare memory but a few blocks keeps these, and its flusher sleeps.
  */
 #ifndef WH_HTTP_SPARE_H
 #define WH_HTTP_SPARE_H

@@ -1,8 +1,8 @@
 /*
  * http/transport.h: the bytes of a connection. All its reads and writes go through these calls, so another transport
  * (TLS) only has to replace this file. A client that is refused at a limit never becomes a connection, and gets its 503
- * without these calls. For the connection's fiber; the flusher calls wh_send with WEFT_NOW. What every request calls is in
- * line.
+ * without these calls. For the connection's fiber; the flusher calls wh_send with WEFT_NOW. What every request calls is
+ * in line.
  */
 #ifndef WH_HTTP_TRANSPORT_H
 #define WH_HTTP_TRANSPORT_H
