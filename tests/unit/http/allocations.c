@@ -157,7 +157,7 @@ static void ask_long(void *arg)
     expect(c, long_request("/", 8 * 1024), "hello\n", 1);
     expect(c, long_request("/users/weaver/posts/12", 3 * 1024), "weaver 12", 1);
     const char *one = long_request("/", 3 * 1024);
-    snprintf(batch, sizeof batch, "%s%s%s%s", one, one, HELLO, one);
+    CHECK_INT(snprintf(batch, sizeof batch, "%s%s%s%s", one, one, HELLO, one), <, sizeof batch);
     expect(c, batch, "hello\n", 4);
 }
 
