@@ -365,13 +365,20 @@ static bool enter_address(struct wh_connection *c, bool *is_full)
     return rc == 0;
 }
 
-static struct wh_connection new_connection(int fd, struct wh_serving *s)
+static struct wh_connection *new_connection(int fd, struct wh_serving *s)
 {
+    struct wh_connection *c = wh_alloc_zero(sizeof *c);
+    if (!c)
+        return NULL;
     int worker = weft_fiber_worker(weft_fiber_current());
-    return (struct wh_connection){.h = s->h, .serving = s, .w = &s->h->workers[worker], .fd = fd};
+    c->h = s->h;
+    c->serving = s;
+    c->w = &s->h->workers[worker];
+    c->fd = fd;
+    return c;
 }
 
-static inline void run(struct wh_connection *c)
+static void run(struct wh_connection *c)
 {
     wh_count_add(&c->w->connections, 1);
     wh_server_add(c->h, c);
@@ -400,8 +407,11 @@ static RARE void abandon(struct wh_connection *c)
  * The end of a connection. A handler may end its fiber (pthread_exit under libweft-hook, which unwinds the stack): then
  * no function of the library returns, and this runs as a cleanup.
  */
-static void end(struct wh_connection *c)
+static void end(struct wh_connection **at)
 {
+    struct wh_connection *c = *at;
+    if (!c)
+        return;
     if (wh_phase(c) == WH_HANDLE)
         abandon(c);
     if (c->is_listed) {
@@ -417,45 +427,17 @@ static void end(struct wh_connection *c)
     wh_input_end(c);
     if (c->address)
         wh_address_leave(c->h->addresses, c->address);
-}
-
-static void end_in_heap(struct wh_connection **at)
-{
-    if (*at)
-        end(*at);
-    wh_free(*at);
-}
-
-/*
- * On a private stack the connection lies on the stack, near its top. A worker that is about to switch to a fiber
- * fetches the top of the fiber's stack into the cache, and so the connection too.
- */
-static RARE bool serve_on_private(int fd, struct wh_serving *s)
-{
-    __attribute__((cleanup(end))) struct wh_connection c = new_connection(fd, s);
-    bool is_full = false;
-    if (begin(&c, &is_full))
-        run(&c);
-    return is_full;
-}
-
-/* On a shared stack other fibers could not reach the connection while its fiber is off the stack. */
-static RARE bool serve_on_shared(int fd, struct wh_serving *s)
-{
-    __attribute__((cleanup(end_in_heap))) struct wh_connection *c = wh_alloc(sizeof *c);
-    bool is_full = false;
-    if (!c)
-        return false;
-    *c = new_connection(fd, s);
-    if (begin(c, &is_full))
-        run(c);
-    return is_full;
+    wh_free(c);
 }
 
 /* True: the connection was not served, because its address has too many. */
 static bool serve_or_tell(int fd, struct wh_serving *s)
 {
-    return s->h->o.shared ? serve_on_shared(fd, s) : serve_on_private(fd, s);
+    __attribute__((cleanup(end))) struct wh_connection *c = new_connection(fd, s);
+    bool is_full = false;
+    if (c && begin(c, &is_full))
+        run(c);
+    return is_full;
 }
 
 void wh_serve_connection(int fd, void *arg)

@@ -79,7 +79,7 @@ struct wh_connection {
     struct wh_connection **unflushed_at;
 };
 
-_Static_assert(sizeof(struct wh_connection) <= 120, "two cache lines, with the 8 bytes of malloc on a shared stack");
+_Static_assert(sizeof(struct wh_connection) <= 120, "with malloc's own 8 bytes it takes two cache lines");
 
 static inline enum wh_phase wh_phase(const struct wh_connection *c)
 {

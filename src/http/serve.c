@@ -33,7 +33,7 @@ static void tell_connections(void *arg)
         if (c->serving != s)
             continue;
         if (atomic_load_explicit(&c->phase, memory_order_seq_cst) == WH_IDLE) {
-            atomic_store_explicit(&c->is_shut, true, memory_order_release); /* pairs with complete (exchange.c) */
+            atomic_store_explicit(&c->is_shut, true, memory_order_release); /* pairs with status_of_short_body */
             weft_shutdown(c->fd, SHUT_RD);
         }
         if (c->scope) /* a grace of 0 would cancel in this call, and so run tasks on noop under the lock */

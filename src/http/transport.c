@@ -11,21 +11,14 @@ int wh_wait(struct wh_connection *c, weft_time deadline)
     return weft_wait_fd(c->fd, POLLIN, deadline);
 }
 
-static ptrdiff_t counted(struct wh_connection *c, ptrdiff_t n)
-{
-    if (n > 0)
-        wh_count_add(&c->w->bytes_out, (uint64_t)n);
-    return n;
-}
-
 ptrdiff_t wh_send_parts(struct wh_connection *c, const struct iovec *parts, int count, weft_time deadline)
 {
-    return counted(c, weft_writev(c->fd, parts, count, deadline));
+    return wh_count_sent(c, weft_writev(c->fd, parts, count, deadline));
 }
 
 ptrdiff_t wh_send_file(struct wh_connection *c, int file, off_t *offset, size_t bytes, weft_time deadline)
 {
-    return counted(c, weft_sendfile(c->fd, file, offset, bytes, deadline));
+    return wh_count_sent(c, weft_sendfile(c->fd, file, offset, bytes, deadline));
 }
 
 void wh_send_end(struct wh_connection *c)

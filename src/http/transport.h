@@ -30,14 +30,19 @@ static inline ptrdiff_t wh_receive(struct wh_connection *c, void *buffer, size_t
  * errno. The call needs little stack while it waits. */
 int wh_wait(struct wh_connection *c, weft_time deadline);
 
+/* Counts what a write has sent. Returns its result. */
+static inline ptrdiff_t wh_count_sent(struct wh_connection *c, ptrdiff_t n)
+{
+    if (n > 0)
+        wh_count_add(&c->w->bytes_out, (uint64_t)n);
+    return n;
+}
+
 /* Writes as much as the client takes, and waits only if the client takes nothing. Returns how much, or a negative
  * errno. With WEFT_NOW it never waits (-EAGAIN). flags: as for send(2), MSG_MORE. */
 static inline ptrdiff_t wh_send(struct wh_connection *c, const void *bytes, size_t count, int flags, weft_time deadline)
 {
-    ptrdiff_t n = weft_send(c->fd, bytes, count, flags, deadline);
-    if (n > 0)
-        wh_count_add(&c->w->bytes_out, (uint64_t)n);
-    return n;
+    return wh_count_sent(c, weft_send(c->fd, bytes, count, flags, deadline));
 }
 
 ptrdiff_t wh_send_parts(struct wh_connection *c, const struct iovec *parts, int count, weft_time deadline);
